@@ -1,0 +1,105 @@
+// Package sandbox is the driver interface: what the battery needs of a fabric
+// that runs untrusted code. Drivers live in folders below; the battery knows
+// none of them by name and gets them from the one explicit list in
+// battery/sandbox/drivers. Every driver passes the suite in
+// battery/sandbox/conformance.
+package sandbox
+
+import (
+	"context"
+	"io"
+	"io/fs"
+	"time"
+)
+
+// Driver starts sandboxes of one fabric.
+type Driver interface {
+	// Describe says what the fabric is and what it can do on this machine. It
+	// starts nothing. An error means that the driver cannot be used here, and
+	// says what is missing and how to get it.
+	Describe(ctx context.Context) (Description, error)
+	// Start starts a sandbox whose first process is Spec.Init (by default one
+	// that waits for ever and does nothing). When it returns an error nothing is
+	// left behind.
+	Start(ctx context.Context, spec Spec) (Sandbox, error)
+}
+
+// Sandbox is one running sandbox.
+type Sandbox interface {
+	// ID is the sandbox's name on the fabric; it begins with "wallproof-".
+	ID() string
+	// Exec runs a command inside and waits for it. A non-zero exit is not an
+	// error; err is for a command that could not be run or was cut off.
+	Exec(ctx context.Context, cmd Command) (exit int, err error)
+	// CopyIn writes a file inside.
+	CopyIn(ctx context.Context, path string, mode fs.FileMode, r io.Reader) error
+	// Stop ends the sandbox and removes everything it left on the host. It is
+	// idempotent.
+	Stop(ctx context.Context) error
+}
+
+// Snapshotter is the optional second interface of a Driver that checkpoints.
+type Snapshotter interface {
+	// Checkpoint saves the sandbox's whole state (processes, memory, tmpfs,
+	// overlay) into dir. The sandbox goes on when leave is set, else it ends.
+	Checkpoint(ctx context.Context, sb Sandbox, dir string, leave bool) error
+	// Restore starts a new sandbox from a checkpoint. spec must describe the
+	// same root file system and mounts as the one that was saved.
+	Restore(ctx context.Context, spec Spec, dir string) (Sandbox, error)
+}
+
+// Description is what a driver says of itself.
+type Description struct {
+	Name         string            // "gvisor"
+	Version      string            // of the runtime
+	ConfigDigest string            // "sha256:…" over the isolation configuration
+	Facts        map[string]string // e.g. "kernel": "own", "platform": "systrap"
+	NetworkModes []string          // policy modes that it can enforce
+	Snapshots    bool
+}
+
+// Spec describes a sandbox to start.
+type Spec struct {
+	ID       string            // "wallproof-<run>-<phase>-<name>"; [a-z0-9-]{1,60}
+	Rootfs   string            // folder with the unpacked image; never written to, every start gets a fresh overlay
+	NetNS    string            // path of the network namespace, "" for one with loopback only
+	Env      []string          // the whole environment of Init; nothing of the host's is added
+	User     User              //
+	WorkDir  string            // "" means /
+	Hostname string            //
+	Mounts   []Mount           //
+	Limits   Limits            //
+	Init     []string          // argv of the first process, "" for the default
+	DNS      []string          // written to /etc/resolv.conf
+	Hosts    map[string]string // name → address, added to /etc/hosts
+}
+
+// User is the numeric user that processes inside run as.
+type User struct{ UID, GID uint32 }
+
+// Mount brings a host file or folder into the sandbox.
+type Mount struct {
+	Source   string
+	Target   string
+	ReadOnly bool
+}
+
+// Limits bound a sandbox. Zero means the driver's default, never unlimited.
+type Limits struct {
+	MemoryBytes int64
+	Processes   int64
+	DiskBytes   int64
+}
+
+// Command is one process inside a running sandbox.
+type Command struct {
+	Argv    []string
+	Env     []string // the whole environment
+	WorkDir string
+	User    *User // nil means the sandbox's own
+	Stdin   io.Reader
+	Stdout  io.Writer
+	Stderr  io.Writer
+	TTY     bool
+	Timeout time.Duration // 0 means none beyond the context's
+}
