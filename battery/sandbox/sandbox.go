@@ -18,9 +18,10 @@ type Driver interface {
 	// starts nothing. An error means that the driver cannot be used here, and
 	// says what is missing and how to get it.
 	Describe(ctx context.Context) (Description, error)
-	// Start starts a sandbox whose first process is Spec.Init (by default one
-	// that waits for ever and does nothing). When it returns an error nothing is
-	// left behind.
+	// Start starts a sandbox whose first process is Spec.Init, and returns once
+	// that process runs. When it returns an error nothing is left behind. The
+	// sandbox outlives ctx's end only until Stop: when ctx is cancelled while
+	// Start runs, nothing is left; afterwards ctx no longer matters.
 	Start(ctx context.Context, spec Spec) (Sandbox, error)
 }
 
@@ -63,13 +64,14 @@ type Spec struct {
 	ID       string            // "wallproof-<run>-<phase>-<name>"; [a-z0-9-]{1,60}
 	Rootfs   string            // folder with the unpacked image; never written to, every start gets a fresh overlay
 	NetNS    string            // path of the network namespace, "" for one with loopback only
-	Env      []string          // the whole environment of Init; nothing of the host's is added
+	IDBase   uint32            // host id of the rootfs's id 0, as image.Unpack leaves it (image.IDBase); 0 means ids are not shifted
+	Env      []string          // the whole environment of Init; nothing of the host's is added; HOME=/ when it names no HOME
 	User     User              //
 	WorkDir  string            // "" means /
 	Hostname string            //
 	Mounts   []Mount           //
 	Limits   Limits            //
-	Init     []string          // argv of the first process, "" for the default
+	Init     []string          // argv of the first process; it must exist in Rootfs or Mounts
 	DNS      []string          // written to /etc/resolv.conf
 	Hosts    map[string]string // name → address, added to /etc/hosts
 }
@@ -94,7 +96,7 @@ type Limits struct {
 // Command is one process inside a running sandbox.
 type Command struct {
 	Argv    []string
-	Env     []string // the whole environment
+	Env     []string // the whole environment, as Spec.Env
 	WorkDir string
 	User    *User // nil means the sandbox's own
 	Stdin   io.Reader
