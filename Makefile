@@ -1,0 +1,36 @@
+# Wallproof. The two commands: `make demo` builds everything and runs the main
+# job; `make test` passes the tests. Both need Linux, Go, git and root.
+
+export CGO_ENABLED := 0
+export GOFLAGS := -trimpath -buildvcs=false
+
+VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
+COMMIT  := $(shell git rev-parse HEAD 2>/dev/null)
+LDFLAGS := -s -w -X github.com/wallproof/wallproof/internal/version.Version=$(VERSION) -X github.com/wallproof/wallproof/internal/version.Commit=$(COMMIT)
+BIN     := bin
+OUT     ?= wallproof-demo
+STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
+
+.PHONY: build demo test unit e2e generate fmt-check vet staticcheck cross wasm bench breaks clean need-root
+
+build: $(BIN)/wallproof-runsc ## all binaries into bin/
+	go build -ldflags "$(LDFLAGS)" -o $(BIN)/ ./cmd/wallproof ./cmd/wallproof-probe ./cmd/wallproof-agent
+	go build -tags breaks -ldflags "$(LDFLAGS)" -o $(BIN)/ ./cmd/wallproof-breaks
+
+# gVisor takes minutes to build when the cache is cold and changes rarely.
+$(BIN)/wallproof-runsc: $(wildcard cmd/wallproof-runsc/*)
+	cd cmd/wallproof-runsc && go build -ldflags "-s -w" -o ../../$(BIN)/wallproof-runsc .
+
+demo: build ## run the main job end to end into $(OUT)
+	$(BIN)/wallproof demo --out $(OUT)
+
+test: need-root build unit e2e ## everything that must pass
+
+unit:
+	go test ./...
+
+e2e:
+	go test -tags e2e -count 1 -timeout 15m ./testdata/e2e
+
+need-root:
+	@test "$$(id -u)" = 0 || { echo "make test needs root: it builds network namespaces and real sandboxes (try: sudo make test)" >&2; exit 1; }
