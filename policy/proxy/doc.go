@@ -1,0 +1,36 @@
+// Package proxy enforces a policy: the one way out of a sandbox.
+//
+// One Server serves one run: one tenant, one policy, one certificate
+// authority, whose key never leaves memory. It is reached on listeners of
+// several kinds (see Kind) and answers for each connection three questions in
+// this order, from one evaluator (package policy):
+//
+//  1. May this name be reached, at this port, by this method and path? Nothing
+//     is looked up or dialled before the answer is yes.
+//  2. Do CONNECT target or original destination, SNI, Host or :authority, and
+//     the resolved address agree, and may the address be reached? The address
+//     that was classified is the address that is dialled.
+//  3. Does a rule need sight of the request (injection, methods, paths, the
+//     token broker)? Then TLS is terminated with a certificate of the run's
+//     authority; otherwise it is passed on untouched after its ClientHello was
+//     read.
+//
+// Credentials are added only after all three, and every byte that goes back
+// passes package redact.
+//
+// # The process
+//
+// Main is the whole of the proxy's process. It reads Config as one line of JSON
+// from its standard input, takes its listeners from inherited descriptors,
+// writes a Ready line, and then one line of JSON per Event on its standard
+// output. Further lines on standard input are Control messages. The end of
+// standard input stops the process: a proxy never outlives the parent that
+// answers for it. Start is the parent's side.
+//
+// # Refusals
+//
+// A refusal in HTTP is 403, 421, 400 or 502 with the header
+// "X-Wallproof-Reason: <code>"; in TLS that cannot be answered an
+// access_denied alert; in DNS the code REFUSED; in SOCKS5 the reply 2. The
+// codes are the constants beginning with Reason and those of package policy.
+package proxy
