@@ -1,0 +1,62 @@
+package canon
+
+import (
+	"encoding/json"
+	"reflect"
+)
+
+// Unmarshal reads one document in any form that CheckStrict accepts into v, a
+// pointer, under the default limits. A member that v's type does not have, one
+// that fits only when case is ignored, and null where v has no room for it are
+// refused; v is left as it was unless the error is nil.
+//
+// Members may be absent: a caller for whom the bytes must be complete compares
+// Marshal's output with them.
+func Unmarshal(data []byte, v any) error {
+	return UnmarshalLimits(data, Limits{}, v)
+}
+
+// UnmarshalLimits is Unmarshal under other limits.
+func UnmarshalLimits(data []byte, l Limits, v any) error {
+	if err := CheckStrict(data, l); err != nil {
+		return err
+	}
+	_, err := decode(data, v, false)
+	return err
+}
+
+// UnmarshalOpen is Unmarshal for formats that may grow: members that v's type
+// does not have are skipped, and their paths returned ("predicate.battery.x").
+// A name that fits a known one only when case is ignored is still refused.
+func UnmarshalOpen(data []byte, l Limits, v any) (unknown []string, err error) {
+	if err := CheckStrict(data, l); err != nil {
+		return nil, err
+	}
+	return decode(data, v, true)
+}
+
+// UnmarshalJSON is UnmarshalOpen for documents of other producers, in which any
+// JSON number may stand.
+func UnmarshalJSON(data []byte, l Limits, v any) (unknown []string, err error) {
+	if err := CheckJSON(data, l); err != nil {
+		return nil, err
+	}
+	return decode(data, v, true)
+}
+
+func decode(data []byte, v any, open bool) ([]string, error) {
+	rv := reflect.ValueOf(v)
+	if rv.Kind() != reflect.Pointer || rv.IsNil() {
+		return nil, &Error{Reason: ReasonType, Detail: "the destination is not a pointer"}
+	}
+	w := matcher{writer: writer{src: data}, open: open}
+	if err := w.match(shapeOf(rv.Type().Elem()), ""); err != nil {
+		return nil, err
+	}
+	fresh := reflect.New(rv.Type().Elem())
+	if err := json.Unmarshal(data, fresh.Interface()); err != nil {
+		return nil, &Error{Reason: ReasonType, Detail: err.Error()}
+	}
+	rv.Elem().Set(fresh.Elem())
+	return w.unknown, nil
+}
