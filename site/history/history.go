@@ -1,0 +1,226 @@
+// Package history keeps what a trust-boundary site has said before. It is pure:
+// bytes in, bytes out.
+//
+// history.json is one object:
+//
+//	{
+//	  "schema": "wallproof.history/v1",
+//	  "attestations": {
+//	    "sha256:…": {
+//	      "subject": "sha256:…",
+//	      "name":    "ghcr.io/example/agent",
+//	      "latched": [{"code": "policy-drift", "since": "2026-01-02T03:04:05Z"}],
+//	      "events":  [{"time": "2026-01-02T03:04:05Z", "state": "held", "codes": ["policy-drift"]}]
+//	    }
+//	  }
+//	}
+//
+// Drift latches: once a drifted state was seen, going back to the old policy,
+// image or fabric does not revive the attestation. Only a new collection does,
+// and that is another attestation with a digest of its own.
+package history
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Schema names the format. An unknown one is refused.
+const Schema = "wallproof.history/v1"
+
+// Bounds on a history file, which may come from a checkout that others write to.
+const (
+	MaxBytes  = 64 << 20
+	MaxEvents = 1 << 16 // a single attestation's
+)
+
+// State is what a site says of one attestation.
+type State string
+
+// The states. Only StateCurrent supports a claim.
+const (
+	StateCurrent State = "current" // valid, and everything it says still holds
+	StateHeld    State = "held"    // valid, but a claim is not shown
+	StateInvalid State = "invalid" // does not verify
+)
+
+// History is the whole file.
+type History struct {
+	Schema       string            `json:"schema"`
+	Attestations map[string]*Entry `json:"attestations"` // by attestation digest
+}
+
+// Entry is the history of one attestation.
+type Entry struct {
+	Subject string  `json:"subject,omitempty"` // the image's platform manifest digest
+	Name    string  `json:"name,omitempty"`    // the image's name, as attested
+	Latched []Latch `json:"latched,omitempty"` // oldest first
+	Events  []Event `json:"events,omitempty"`  // oldest first; each differs from the one before it
+}
+
+// Latch is a reason that holds an attestation for good.
+type Latch struct {
+	Code  string `json:"code"`
+	Since string `json:"since"` // RFC 3339, UTC
+}
+
+// Event is one change of state.
+type Event struct {
+	Time  string   `json:"time"` // RFC 3339, UTC
+	State State    `json:"state"`
+	Codes []string `json:"codes,omitempty"` // sorted
+}
+
+// New returns an empty history.
+func New() *History {
+	return &History{Schema: Schema, Attestations: map[string]*Entry{}}
+}
+
+var (
+	digestForm = regexp.MustCompile(`^sha256:[0-9a-f]{64}$`)
+	codeForm   = regexp.MustCompile(`^[a-z0-9]+([.:-][a-z0-9]+)*$`)
+)
+
+// ErrSchema marks a history of a format that this version does not know.
+var ErrSchema = errors.New("history: unknown schema")
+
+// Parse reads a history strictly: unknown members, unknown states, unordered
+// events and malformed digests are refused. No bytes at all give an empty
+// history, since a first build has none.
+func Parse(b []byte) (*History, error) {
+	if len(b) == 0 {
+		return New(), nil
+	}
+	if len(b) > MaxBytes {
+		return nil, fmt.Errorf("history: %d bytes, more than the limit of %d", len(b), MaxBytes)
+	}
+	dec := json.NewDecoder(bytes.NewReader(b))
+	dec.DisallowUnknownFields()
+	h := New()
+	h.Schema = ""
+	if err := dec.Decode(h); err != nil {
+		return nil, fmt.Errorf("history: %w", err)
+	}
+	if dec.More() {
+		return nil, errors.New("history: data after the object")
+	}
+	if h.Schema != Schema {
+		return nil, fmt.Errorf("%w %q, want %q", ErrSchema, h.Schema, Schema)
+	}
+	if h.Attestations == nil {
+		h.Attestations = map[string]*Entry{}
+	}
+	for digest, e := range h.Attestations {
+		if err := e.check(digest); err != nil {
+			return nil, err
+		}
+	}
+	return h, nil
+}
+
+func (e *Entry) check(digest string) error {
+	if !digestForm.MatchString(digest) {
+		return fmt.Errorf("history: %q is not a sha256 digest", digest)
+	}
+	if e == nil || len(e.Events) > MaxEvents {
+		return fmt.Errorf("history: %s: needs at most %d events", digest, MaxEvents)
+	}
+	last := time.Time{}
+	for i, ev := range e.Events {
+		t, err := time.Parse(time.RFC3339, ev.Time)
+		if err != nil || t.Before(last) {
+			return fmt.Errorf("history: %s: event %d: bad or unordered time %q", digest, i, ev.Time)
+		}
+		last = t
+		if !slices.Contains([]State{StateCurrent, StateHeld, StateInvalid}, ev.State) {
+			return fmt.Errorf("history: %s: event %d: unknown state %q", digest, i, ev.State)
+		}
+		for _, c := range ev.Codes {
+			if !codeForm.MatchString(c) {
+				return fmt.Errorf("history: %s: event %d: bad reason code %q", digest, i, c)
+			}
+		}
+	}
+	for _, l := range e.Latched {
+		if _, err := time.Parse(time.RFC3339, l.Since); err != nil || !codeForm.MatchString(l.Code) {
+			return fmt.Errorf("history: %s: bad latch %q since %q", digest, l.Code, l.Since)
+		}
+	}
+	return nil
+}
+
+// Bytes writes the history: indented, members in a fixed order, one LF at the
+// end, so that two builds give the same bytes and a diff is readable.
+func (h *History) Bytes() ([]byte, error) {
+	b, err := json.MarshalIndent(h, "", " ")
+	if err != nil {
+		return nil, fmt.Errorf("history: %w", err)
+	}
+	return append(b, '\n'), nil
+}
+
+// Latched returns the reasons that hold the attestation for good, or nil.
+func (h *History) Latched(digest string) []Latch {
+	if e := h.Attestations[digest]; e != nil {
+		return slices.Clone(e.Latched)
+	}
+	return nil
+}
+
+// Latch records that a reason for good was seen at a time. The first sighting
+// of a code counts.
+func (h *History) Latch(digest, code string, at time.Time) {
+	e := h.entry(digest)
+	if slices.ContainsFunc(e.Latched, func(l Latch) bool { return l.Code == code }) {
+		return
+	}
+	e.Latched = append(e.Latched, Latch{Code: code, Since: Stamp(at)})
+}
+
+// Record notes the state of an attestation at a time. It adds an event only
+// when state or codes differ from the last one. A time before the last event is
+// moved up to it, because a clock that was set back must not unorder the file.
+func (h *History) Record(digest, subject, name string, s State, codes []string, at time.Time) {
+	e := h.entry(digest)
+	if subject != "" {
+		e.Subject, e.Name = subject, name
+	}
+	codes = slices.Compact(slices.Sorted(slices.Values(codes)))
+	stamp := Stamp(at)
+	if n := len(e.Events); n > 0 {
+		last := e.Events[n-1]
+		if last.State == s && slices.Equal(last.Codes, codes) {
+			return
+		}
+		if strings.Compare(stamp, last.Time) < 0 {
+			stamp = last.Time
+		}
+	}
+	e.Events = append(e.Events, Event{Time: stamp, State: s, Codes: codes})
+}
+
+// Since returns the time of the last change of state, or "".
+func (h *History) Since(digest string) string {
+	if e := h.Attestations[digest]; e != nil && len(e.Events) > 0 {
+		return e.Events[len(e.Events)-1].Time
+	}
+	return ""
+}
+
+func (h *History) entry(digest string) *Entry {
+	e := h.Attestations[digest]
+	if e == nil {
+		e = &Entry{}
+		h.Attestations[digest] = e
+	}
+	return e
+}
+
+// Stamp writes a time the way a history holds it: RFC 3339, UTC, seconds.
+func Stamp(t time.Time) string { return t.UTC().Truncate(time.Second).Format(time.RFC3339) }

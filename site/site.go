@@ -1,0 +1,81 @@
+// Package site renders the trust-boundary pages: static files that state what a
+// boundary withstood, and that withdraw the statement the moment it is no
+// longer current.
+//
+// Build runs the verifier itself and renders its verdict. What does not verify
+// is not rendered at all; what verifies but is held is replaced by a notice with
+// the reason code and its date. Withdrawal is by absence: the served HTML of a
+// held claim does not contain it, so nothing depends on a script to hide it.
+//
+// Layout of the output:
+//
+//	index.html                  the trust boundary of the primary attestation
+//	procurement/index.html      the procurement room
+//	attestations/ID/index.html  one page an attestation, with status.json,
+//	                            badge.json, badge.svg, boundary.jsonld,
+//	                            attestation.sigstore.json and the packet
+//	fleet/index.html            every attestation, paged
+//	verify/index.html           the verifier, running in the reader's browser
+//	history/index.html          every change of state
+//	404.html
+//	status.json badge.json badge.svg boundary.jsonld feed.xml history.json live.json
+//	_headers .htaccess …        response headers for common static hosts
+//
+// The same input, history and clock give the same bytes.
+package site
+
+import (
+	"time"
+)
+
+// Input is everything that a build depends on. Nothing else is read, but for the
+// history.json of an earlier build in the output folder.
+type Input struct {
+	// Packets are the evidence packets, in any order. The primary is the newest
+	// one that is current, else the newest one that verifies.
+	Packets []Packet
+	// Live is the content of live.json, what is deployed at this moment, or nil.
+	// It is compared at build time and published, so that the page compares too.
+	Live []byte
+	// History is the content of an earlier history.json. Nil reads the one in
+	// the output folder, if there is one.
+	History []byte
+	// Theme gives name, colours and texts of the publisher. The zero value is
+	// Wallproof's own.
+	Theme Theme
+	// Clock tells the moment of the build; nil means the system's clock.
+	Clock func() time.Time
+	// BaseURL is where the site will live, "https://trust.example.org/" or so. It
+	// is used in the feed, in the badge's address and by 404.html, which is
+	// served at any depth. Empty means the root of an unnamed host.
+	BaseURL string
+	// Wasm is the verifier built for the browser. Without it the verify page
+	// explains how to verify on the command line.
+	Wasm Wasm
+	// Workers bounds how many packets are verified at once; 0 means one a core.
+	Workers int
+}
+
+// Wasm is the verifier for js/wasm with the loader of the same Go release.
+type Wasm struct {
+	Module []byte // the module, uncompressed
+	Exec   []byte // wasm_exec.js of the Go release that built it
+}
+
+// Result says what was built.
+type Result struct {
+	Attestations []Summary // primary first, then newest first
+	Files        int       // files in the output folder
+	Bytes        int64     // their total size
+	Reused       int       // attestations whose pages were taken over unchanged from the build before
+}
+
+// Summary is what the site says of one packet.
+type Summary struct {
+	Packet  string   // Packet.Name
+	Digest  string   // the attestation's digest, "sha256:…", or "" where it cannot be told
+	Subject string   // the image's platform manifest digest, or "" where it is not authenticated
+	State   State    //
+	Codes   []string // reason codes of what holds or invalidates it, sorted
+	Page    string   // path of its page below the output folder, or "" where none is rendered
+}
