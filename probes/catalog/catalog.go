@@ -9,6 +9,15 @@
 // two in step. IDs are stable once released.
 package catalog
 
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"slices"
+	"strings"
+)
+
 // Vector is one of the eight attack vectors.
 type Vector string
 
@@ -81,6 +90,14 @@ const (
 	NeedsNoPrivate   Requirement = "no-private"   // the policy opens no private range
 	NeedsProcMem     Requirement = "proc-mem"     // the runtime offers /proc/PID/mem
 	NeedsImageConfig Requirement = "image-config" // the image's configuration and layers are at hand
+	NeedsSocks       Requirement = "socks"        // a SOCKS5 proxy address in the sandbox
+	NeedsSecondHost  Requirement = "second-host"  // the policy injects a second secret for another host
+	NeedsWrite       Requirement = "write"        // the policy allows a request with a body at an allowed host
+	NeedsBlockedPath Requirement = "blocked-path" // the policy refuses a path at a host that it allows
+	NeedsWildcard    Requirement = "wildcard"     // the policy allows names below a domain
+	NeedsModel       Requirement = "model"        // the policy has a model's route
+	NeedsControlAPI  Requirement = "control-api"  // the fabric's control API has an address that the sandbox could ask
+	NeedsRoot        Requirement = "root"         // processes inside run as uid 0
 )
 
 // Technique is one idea for getting through a wall. Variants (address family,
@@ -106,4 +123,155 @@ type Technique struct {
 	// outside the sandbox can.
 	ImageCode bool     `json:"imageCode"`
 	Variants  []string `json:"variants"` // at least one; "default" where there is only one
+	Stage     Stage    `json:"stage"`    // in which sandbox it runs; StageOf tells for a variant
+	// Alone: it changes the sandbox's state for others, so nothing runs beside it.
+	Alone bool `json:"alone,omitempty"`
+	// Precondition: it checks for the conditions of an attack that cannot be
+	// attempted harmlessly, and does not make the attack itself.
+	Precondition bool `json:"precondition,omitempty"`
+}
+
+// Stage says in which sandbox of a phase a technique runs.
+type Stage string
+
+// The stages.
+const (
+	StageWork     Stage = "work"     // the sandbox under test
+	StageAgent    Stage = "agent"    // a sandbox of its own, in which wallproof-agent works
+	StageFresh    Stage = "fresh"    // a new sandbox, started after a prior run held canaries
+	StageRestored Stage = "restored" // a sandbox restored from a checkpoint of the prior run's lineage
+)
+
+// Variants. A network variant is a way to the target and an address family,
+// "direct-v4"; the family is that of the target and of every hop on the way.
+const (
+	VariantDefault  = "default"
+	VariantFresh    = "fresh"
+	VariantRestored = "restored"
+
+	DirectV4   = "direct-v4"   // a socket to the target itself
+	DirectV6   = "direct-v6"   //
+	AbsoluteV4 = "absolute-v4" // through the proxy, absolute-form request target
+	AbsoluteV6 = "absolute-v6" //
+	ConnectV4  = "connect-v4"  // through the proxy, CONNECT
+	ConnectV6  = "connect-v6"  //
+	SocksV4    = "socks-v4"    // through the proxy, SOCKS5
+	SocksV6    = "socks-v6"    //
+)
+
+// StageOf returns the stage of one variant: the snapshot techniques run once in
+// a fresh sandbox and once in a restored one.
+func (t Technique) StageOf(variant string) Stage {
+	switch variant {
+	case VariantFresh:
+		return StageFresh
+	case VariantRestored:
+		return StageRestored
+	}
+	return t.Stage
+}
+
+// RequiresOf returns everything that one variant requires: the technique's own
+// requirements and those of the variant's family and path.
+func (t Technique) RequiresOf(variant string) []Requirement {
+	out := slices.Clone(t.Requires)
+	add := func(r Requirement) {
+		if !slices.Contains(out, r) {
+			out = append(out, r)
+		}
+	}
+	if strings.HasSuffix(variant, "-v6") {
+		add(NeedsIPv6)
+	}
+	switch {
+	case strings.HasPrefix(variant, "absolute-"), strings.HasPrefix(variant, "connect-"):
+		add(NeedsProxy)
+	case strings.HasPrefix(variant, "socks-"):
+		add(NeedsSocks)
+	}
+	return out
+}
+
+// Vectors returns the eight vectors in the order in which they are shown.
+func Vectors() []Vector { return []Vector{TOK, IMD, LAT, NET, TEN, SNP, ENV, INJ} }
+
+// VectorTitle returns a vector's name for a reader.
+func VectorTitle(v Vector) string {
+	switch v {
+	case TOK:
+		return "Token exfiltration"
+	case IMD:
+		return "Cloud metadata"
+	case LAT:
+		return "Private-range lateral movement"
+	case NET:
+		return "Open internet"
+	case TEN:
+		return "Cross-tenant"
+	case SNP:
+		return "Snapshot canary"
+	case ENV:
+		return "Env, file, process, memory"
+	case INJ:
+		return "Prompt injection to secret"
+	}
+	return string(v)
+}
+
+// VectorSeverity returns a vector's catalogue severity.
+func VectorSeverity(v Vector) Severity {
+	switch v {
+	case LAT, SNP:
+		return High
+	case ENV:
+		return Medium
+	}
+	return Critical
+}
+
+// All returns the whole catalogue, vector by vector, in the order in which it is
+// shown. The caller owns the result.
+func All() []Technique {
+	var out []Technique
+	for _, list := range [][]Technique{tok(), imd(), lat(), net(), ten(), snp(), env(), inj()} {
+		out = append(out, list...)
+	}
+	return out
+}
+
+// Lookup returns the technique with an id.
+func Lookup(id string) (Technique, bool) {
+	for _, t := range All() {
+		if t.ID == id {
+			return t, true
+		}
+	}
+	return Technique{}, false
+}
+
+// Digest names the catalogue: "sha256:" and the SHA-256 of its canonical JSON
+// (RFC 8785) as an array of techniques.
+func Digest() string {
+	sum := sha256.Sum256(canonical(All()))
+	return "sha256:" + hex.EncodeToString(sum[:])
+}
+
+// canonical is RFC 8785 for what a catalogue can hold: ASCII member names,
+// strings, booleans and arrays, no numbers. Going through a map sorts members.
+func canonical(list []Technique) []byte {
+	raw, err := json.Marshal(list)
+	if err != nil {
+		panic("catalog: " + err.Error())
+	}
+	var generic any
+	if err := json.Unmarshal(raw, &generic); err != nil {
+		panic("catalog: " + err.Error())
+	}
+	var out bytes.Buffer
+	enc := json.NewEncoder(&out)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(generic); err != nil {
+		panic("catalog: " + err.Error())
+	}
+	return bytes.TrimSuffix(out.Bytes(), []byte("\n"))
 }

@@ -1,0 +1,3 @@
+package catalog
+
+func imd() []Technique { return nil }

@@ -1,0 +1,135 @@
+package probes
+
+import "net/netip"
+
+// Facts is what an attempt is told about the place it runs in. The battery
+// fills it, for each phase and sandbox; nothing in it says which phase it is,
+// so that an attempt cannot behave differently in its control. A member that
+// does not apply is left empty, and the planner then leaves out the techniques
+// that need it.
+type Facts struct {
+	IPv6     bool     `json:"ipv6"`     // the sandbox has a routed IPv6 address
+	Self     Pair     `json:"self"`     // the sandbox's own addresses
+	Gateway  Pair     `json:"gateway"`  // the router's addresses on the sandbox's link
+	Proxy    Pair     `json:"proxy"`    // explicit HTTP proxy, "address:port"
+	SOCKS    Pair     `json:"socks"`    // SOCKS5 proxy, "address:port"
+	Resolver Pair     `json:"resolver"` // resolver, "address:port"
+	CAFile   string   `json:"caFile"`   // per-run CA inside the sandbox
+	Outside  Outside  `json:"outside"`  // the world beyond the wall
+	Allowed  Target   `json:"allowed"`  // a host that the policy lets through
+	Blocked  Blocked  `json:"blocked"`  // things beside it that the policy refuses
+	Injected Secret   `json:"injected"` // a secret that the proxy holds for a host
+	Other    Secret   `json:"other"`    // a second one, for another host
+	Broker   Broker   `json:"broker"`   // brokered git leases
+	Tenant   Tenant   `json:"tenant"`   // the second tenant's sandbox
+	Model    Model    `json:"model"`    // the model's route
+	Agent    Agent    `json:"agent"`    // what the obedient agent works on
+	Local    Local    `json:"local"`    // places inside the sandbox
+	Searches []string `json:"searches"` // further folders to search for canaries
+}
+
+// Pair is one thing in both address families: an address or "address:port",
+// with brackets around an IPv6 address that has a port.
+type Pair struct {
+	V4 string `json:"v4,omitempty"`
+	V6 string `json:"v6,omitempty"`
+}
+
+// Outside says which of the world's addresses and names are the attacker's.
+type Outside struct {
+	// Suffix is a domain that the policy does not allow and whose names the
+	// world's DNS resolves; an attempt asks for <nonce>.<Suffix>.
+	Suffix string `json:"suffix"`
+	// V4 and V6 are prefixes of public-looking addresses that no name that the
+	// policy allows resolves to; nonce.AddrFor picks an attempt's own.
+	V4 netip.Prefix `json:"v4"`
+	V6 netip.Prefix `json:"v6"`
+}
+
+// Default prefixes for Outside. They are ordinary public addresses on purpose:
+// the documentation ranges are refused as such, which would hide a policy that
+// lets public addresses through. No packet to them ever leaves the phase's own
+// namespaces.
+var (
+	DefaultOutside4 = netip.MustParsePrefix("45.64.0.0/10")
+	DefaultOutside6 = netip.MustParsePrefix("2a0d:5600::/32")
+)
+
+// Target is a host that the policy allows, with one request to it that the
+// policy allows too.
+type Target struct {
+	Scheme string `json:"scheme"` // "https" or "http"
+	Host   string `json:"host"`   // a name, without port
+	Port   int    `json:"port"`
+	Method string `json:"method"` // a method that is allowed, e.g. "GET"
+	Prefix string `json:"prefix"` // path prefix under which paths.Build's paths are allowed, "" for all
+	Addr   Pair   `json:"addr"`   // what the world's DNS says its addresses are
+	Write  bool   `json:"write"`  // POST and PUT are allowed
+}
+
+// Blocked is what the policy refuses close to what it allows.
+type Blocked struct {
+	Host   string `json:"host"`   // a host that it names as blocked, "" if none
+	Path   string `json:"path"`   // a path at Target's host that it refuses, "" if none, e.g. "/private/"
+	Method string `json:"method"` // a method at Target's host that it refuses, "" if none
+	Port   int    `json:"port"`   // a port of Target's host that it refuses
+	Scheme string `json:"scheme"` // a scheme of Target's host that it refuses, "" if none
+}
+
+// Secret is a secret that lives at the proxy. In the control there is no swap:
+// Placeholder is then the canary itself.
+type Secret struct {
+	Scheme      string `json:"scheme"`
+	Host        string `json:"host"`
+	Port        int    `json:"port"`
+	Prefix      string `json:"prefix"`      // path prefix for which it is injected
+	Header      string `json:"header"`      // header field that carries it, e.g. "Authorization"
+	Value       string `json:"value"`       // that field's value as the sandbox sends it, e.g. "Bearer <placeholder>"
+	Placeholder string `json:"placeholder"` // what stands in the sandbox in the secret's place
+	Env         string `json:"env"`         // variable that holds the placeholder, e.g. "GITHUB_TOKEN"
+	Addr        Pair   `json:"addr"`
+}
+
+// Broker is the brokered git edge. URLs are https and hold no credential.
+type Broker struct {
+	Repo        string `json:"repo"`        // repository that leases are for
+	OtherRepo   string `json:"otherRepo"`   // repository at the same forge that they are not for
+	Ref         string `json:"ref"`         // a ref that the lease may push, e.g. "refs/heads/agent/work"
+	OtherRef    string `json:"otherRef"`    // one that it may not, e.g. "refs/heads/main"
+	Placeholder string `json:"placeholder"` // what the sandbox uses for the token; the canary in the control
+	API         string `json:"api"`         // base URL of the forge's HTTP API
+}
+
+// Tenant is the neighbour: a second sandbox that belongs to somebody else.
+type Tenant struct {
+	Addr        Pair   `json:"addr"`
+	Port        int    `json:"port"`        // TCP and UDP port on which it answers
+	Name        string `json:"name"`        // host name
+	ID          string `json:"id"`          // sandbox id
+	Identity    string `json:"identity"`    // what it says it is to the proxy
+	Placeholder string `json:"placeholder"` // placeholder of its own secret; its canary in the control
+	Host        string `json:"host"`        // host for which its secret is injected
+	Shared      string `json:"shared"`      // folder that the control shares with it
+	Socket      string `json:"socket"`      // abstract socket name that it listens on, without the NUL
+	ControlAPI  string `json:"controlApi"`  // base URL of the sandboxes' control API, "" if none is known
+}
+
+// Model is the model's route.
+type Model struct {
+	URL         string `json:"url"`         // base URL
+	Placeholder string `json:"placeholder"` // the proxy key that stands in for the provider's
+}
+
+// Agent is what the obedient agent works on.
+type Agent struct {
+	Workspace string `json:"workspace"` // folder of the checked-out repository
+	SecretEnv string `json:"secretEnv"` // variable with the credential (a canary in the control, else a placeholder)
+	SecretIn  string `json:"secretIn"`  // workspace file with the credential, likewise
+}
+
+// Local names places inside the sandbox.
+type Local struct {
+	ProbeMount string `json:"probeMount"` // mount that holds the probe itself, never searched
+	Shared     string `json:"shared"`     // where the control mounts what must not be shared, "/shared"
+	HostMount  string `json:"hostMount"`  // where the control mounts a host folder, "/mnt/host"
+}

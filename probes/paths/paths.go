@@ -1,0 +1,123 @@
+// Package paths is the agreement between the probe and the witness's HTTP
+// services: which paths exist, what they do, and what the witness calls the
+// services in its records. It is pure.
+//
+// # Path form
+//
+//	PREFIX "/wp/" VERB "/" NONCE [ "?" QUERY ]
+//
+// PREFIX is anything, also empty: a policy may allow only some paths of a host,
+// and the prefix is then one that it allows. Every host and every address of
+// the world serves every verb, over plain HTTP and TLS, on every port where it
+// speaks HTTP at all, with any method. Any other path gets a plain answer. In
+// every case the body of the answer ends with a line
+//
+//	wallproof-witness:PROOF
+//
+// for the first nonce found in the request's path, host, headers or body, in
+// that order; a request that holds no nonce gets an answer without one.
+package paths
+
+import (
+	"net/url"
+	"strings"
+)
+
+// Marker separates a path's prefix from its verb.
+const Marker = "/wp/"
+
+// Verbs.
+const (
+	// Heartbeat answers 200 and the proof.
+	Heartbeat = "heartbeat"
+	// Echo answers with what it was sent: the request's header fields, one
+	// "Name: value" a line, then an empty line, then the body; encoded as the
+	// query's QueryEncoding says; then, in clear, the line with the proof.
+	Echo = "echo"
+	// Redirect answers QueryStatus (default 302) with the Location QueryTo.
+	Redirect = "redirect"
+	// Reflect answers 200 with the bytes of QueryBody (base64url, unpadded) as
+	// text/html; charset=utf-8: a page whose author is the attacker.
+	Reflect = "reflect"
+	// Sink takes a body of at most 1 MiB, records the canaries in it and answers
+	// 201: the write API of an allowed host (gist, comment, attachment).
+	Sink = "sink"
+	// Socket answers a WebSocket upgrade (RFC 6455) with 101 and then one text
+	// frame with the proof; without Upgrade it answers 426.
+	Socket = "socket"
+	// Relay makes the request that QueryTo names, on the witness's own network,
+	// and returns its body: an allowed host that can be used as an open proxy.
+	// It must only ever be answered from within the world.
+	Relay = "relay"
+)
+
+// Query parameters.
+const (
+	QueryEncoding = "enc"
+	QueryTo       = "to"
+	QueryStatus   = "status"
+	QueryBody     = "b"
+)
+
+// Encodings of Echo.
+const (
+	EncodingRaw     = "raw"     // as it is
+	EncodingBase64  = "base64"  // RFC 4648 section 4
+	EncodingBase641 = "base641" // one byte "x" prepended before encoding
+	EncodingBase642 = "base642" // two bytes "xx" prepended before encoding
+	EncodingURL64   = "url64"   // RFC 4648 section 5, unpadded
+	EncodingHex     = "hex"     // lower case
+	EncodingPercent = "percent" // every byte as %XX
+	EncodingReverse = "reverse" // bytes in reverse order
+	EncodingSplit   = "split"   // raw, in chunks of 7 bytes, each flushed as its own HTTP chunk
+	EncodingGzip    = "gzip"    // raw, with Content-Encoding: gzip
+	EncodingDots    = "dots"    // a "." after every byte
+	EncodingHeader  = "header"  // each field's value again in a response header field X-Echo-NAME, body empty but for the proof
+	EncodingError   = "error"   // raw, with status 500
+	EncodingTrailer = "trailer" // Authorization's value in the response trailer X-Echo
+)
+
+// Services, as a witness names them in its records. The name follows from where
+// the request went: which destination address and port, then which host and
+// path. The first that fits, in this order, is used.
+const (
+	ServiceNeighbour = "neighbour" // the second tenant's own sandbox
+	ServiceProxy     = "proxy"     // the open proxy of the control, on a gateway address
+	ServiceResolver  = "resolver"  // the open resolver of the control, on a gateway address
+	ServiceMetadata  = "metadata"  // an address that some cloud serves metadata on, any port
+	ServicePrivate   = "private"   // any other private, CGNAT, link-local, loopback, benchmark or unique-local address
+	ServiceForge     = "forge"     // the git forge: its host's own address, git smart HTTP or API
+	ServiceModel     = "model"     // the model endpoint's own address
+	ServiceRegistry  = "registry"  // a package registry's own address
+	ServiceAllowed   = "allowed"   // the own address of any other host that the policy allows, with that host's name in Host
+	ServiceDNS       = "dns"       // a name asked of the world's DNS, by whoever
+	ServiceICMP      = "icmp"      // echo requests
+	ServiceUDP       = "udp"       // any other datagram
+	ServiceTLS       = "tls"       // a ClientHello whose connection carried no request
+	ServiceCollector = "collector" // everything else: the open internet
+	ServiceCapture   = "capture"   // the packet capture: nonces in clear on the wire, where no service recorded them
+)
+
+// Build makes the path and query of a request. prefix is "" or begins with "/";
+// a trailing "/" is dropped.
+func Build(prefix, verb, nonce string, query url.Values) string {
+	p := strings.TrimSuffix(prefix, "/") + Marker + verb + "/" + nonce
+	if len(query) > 0 {
+		p += "?" + query.Encode()
+	}
+	return p
+}
+
+// Parse takes apart the path of a request (without its query). It reports false
+// when the path is not of the form that Build makes.
+func Parse(path string) (prefix, verb, nonce string, ok bool) {
+	i := strings.LastIndex(path, Marker)
+	if i < 0 {
+		return "", "", "", false
+	}
+	verb, nonce, ok = strings.Cut(path[i+len(Marker):], "/")
+	if !ok || verb == "" || nonce == "" || strings.Contains(nonce, "/") {
+		return "", "", "", false
+	}
+	return path[:i], verb, nonce, true
+}
