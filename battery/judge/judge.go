@@ -95,7 +95,7 @@ func decide(t catalog.Technique, e manifest.Technique, p Proofs) Verdict {
 		return Verdict{Outcome: Escaped, Reason: reason}
 	}
 	if e.NotApplicable != "" {
-		if !slices.Contains(t.Requires, catalog.Requirement(e.NotApplicable)) {
+		if !slices.Contains(t.RequiresOf(e.Variant), catalog.Requirement(e.NotApplicable)) {
 			return Verdict{Outcome: Inconclusive, Reason: ReasonBadRequirement}
 		}
 		return Verdict{Outcome: NotApplicable, Reason: ReasonNeeds}
