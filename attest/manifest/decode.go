@@ -1,0 +1,86 @@
+package manifest
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+
+	"github.com/wallproof/wallproof/internal/canon"
+)
+
+// Decode reads a line into its entry: a *Run, *Technique or *Terminal. The
+// members must be exactly those that this version writes, so that nothing in the
+// line escapes whoever looks at the entry.
+func (l Line) Decode() (any, error) {
+	var entry any
+	switch l.Type {
+	case TypeRun:
+		entry = new(Run)
+	case TypeTechnique:
+		entry = new(Technique)
+	case TypeTerminal:
+		entry = new(Terminal)
+	default:
+		return nil, &Error{Reason: ReasonType, Line: l.Seq}
+	}
+	if err := canon.UnmarshalLimits(l.Raw, lineLimits, entry); err != nil {
+		return nil, lineError(l.Seq, err)
+	}
+	again, err := canon.Marshal(entry)
+	if err != nil {
+		return nil, lineError(l.Seq, err)
+	}
+	if !bytes.Equal(again, l.Raw) {
+		return nil, &Error{Reason: ReasonEntry, Line: l.Seq, Detail: "members are missing, or empty ones are written out"}
+	}
+	return entry, nil
+}
+
+// Manifest is a whole manifest in memory, checked.
+type Manifest struct {
+	Run        Run
+	Techniques []Technique
+	Terminal   Terminal
+	Summary    Summary
+}
+
+// Read reads a complete manifest, entries and totals included.
+func Read(r io.Reader) (*Manifest, error) {
+	rd := NewReader(r)
+	m := &Manifest{}
+	for {
+		l, err := rd.Next()
+		if errors.Is(err, io.EOF) {
+			m.Summary = rd.Summary()
+			return m, m.checkTotals()
+		}
+		if err != nil {
+			return nil, err
+		}
+		entry, err := l.Decode()
+		if err != nil {
+			return nil, err
+		}
+		switch e := entry.(type) {
+		case *Run:
+			m.Run = *e
+		case *Technique:
+			m.Techniques = append(m.Techniques, *e)
+		case *Terminal:
+			m.Terminal = *e
+		}
+	}
+}
+
+func (m *Manifest) checkTotals() error {
+	totals := map[string]map[string]int64{}
+	for _, t := range m.Techniques {
+		count(totals, t)
+	}
+	if !maps.EqualFunc(totals, m.Terminal.Totals, maps.Equal[map[string]int64]) {
+		return &Error{Reason: ReasonTotals, Line: m.Terminal.Seq, Detail: fmt.Sprintf("the entries add up to %v", totals)}
+	}
+	return nil
+}
