@@ -1,0 +1,3 @@
+// Package boundary builds one phase's network namespaces: boxes, router and
+// world.
+package boundary
