@@ -30,9 +30,14 @@ type Sandbox interface {
 	// ID is the sandbox's name on the fabric; it begins with "wallproof-".
 	ID() string
 	// Exec runs a command inside and waits for it. A non-zero exit is not an
-	// error; err is for a command that could not be run or was cut off.
+	// error (a signal's is 128 + its number); err is for a command that could not
+	// be run or was cut off. When ctx ends or Timeout passes the command and
+	// its process group are killed. Neither argv nor environment appears in an
+	// argv on the host.
 	Exec(ctx context.Context, cmd Command) (exit int, err error)
 	// CopyIn writes a file inside.
+	// Missing parents are made; the file belongs to Spec.User. An existing file
+	// is replaced, an existing link at path is not followed.
 	CopyIn(ctx context.Context, path string, mode fs.FileMode, r io.Reader) error
 	// Stop ends the sandbox and removes everything it left on the host. It is
 	// idempotent.
@@ -61,7 +66,7 @@ type Description struct {
 
 // Spec describes a sandbox to start.
 type Spec struct {
-	ID       string            // "wallproof-<run>-<phase>-<name>"; [a-z0-9-]{1,60}
+	ID       string            // "wallproof-<run>-<phase>-<name>"; [a-z0-9-], at most 60
 	Rootfs   string            // folder with the unpacked image; never written to, every start gets a fresh overlay
 	NetNS    string            // path of the network namespace, "" for one with loopback only
 	IDBase   uint32            // host id of the rootfs's id 0, as image.Unpack leaves it (image.IDBase); 0 means ids are not shifted
@@ -79,7 +84,9 @@ type Spec struct {
 // User is the numeric user that processes inside run as.
 type User struct{ UID, GID uint32 }
 
-// Mount brings a host file or folder into the sandbox.
+// Mount brings a host file or folder into the sandbox. Where Spec.IDBase is set,
+// a file of the host's root belongs to nobody inside; one that the sandbox is
+// to write must belong to IDBase plus the id inside, or be open to all.
 type Mount struct {
 	Source   string
 	Target   string
@@ -102,6 +109,10 @@ type Command struct {
 	Stdin   io.Reader
 	Stdout  io.Writer
 	Stderr  io.Writer
-	TTY     bool
+	TTY     bool          // a terminal of its own: Stdout gets both outputs, Stderr is not used
+	Resize  <-chan Size   // with TTY: its sizes; may be nil
 	Timeout time.Duration // 0 means none beyond the context's
 }
+
+// Size is a terminal's size in characters.
+type Size struct{ Rows, Cols uint16 }
