@@ -31,9 +31,10 @@
 //
 // # Process protocol
 //
-// Main reads one line of JSON, the Config, then any number of Command lines;
-// the end of standard input stops it. It writes one line of JSON an Event. Start
-// does both for the battery.
+// Main is a child of internal/procs: its configuration is a Config, each of its
+// events an Event, its Ready value a Ready. It finds its sockets by the names
+// that package boundary gives them, and a pipe called "control" that carries
+// one Command a line. Start does the parent's part for the battery.
 package witness
 
 import (
@@ -44,6 +45,7 @@ import (
 	"net/netip"
 	"strings"
 
+	"github.com/wallproof/wallproof/battery/witness/pki"
 	"github.com/wallproof/wallproof/probes/nonce"
 )
 
@@ -106,19 +108,18 @@ type Config struct {
 	Model    Model              `json:"model"`              //
 	Forge    Forge              `json:"forge"`              //
 	Open     OpenProxy          `json:"open"`               // for RoleOpenProxy
-	Sockets  []Socket           `json:"sockets,omitempty"`  // for Main; New is given sockets
 
 	// UnsafeTrustNames records a host as itself whatever the destination. It is
 	// for tests over loopback, where every destination is 127.0.0.1.
 	UnsafeTrustNames bool `json:"unsafeTrustNames,omitempty"`
 }
 
-// CA is a certificate authority: PEM of one certificate and of its PKCS #8 key.
-// See NewCA.
-type CA struct {
-	CertPEM string `json:"certPEM,omitempty"`
-	KeyPEM  string `json:"keyPEM,omitempty"`
-}
+// CA is a certificate authority as it crosses a process border.
+type CA = pki.CA
+
+// NewCA makes a certificate authority for the world. The battery makes one a
+// phase and gives it to both roles.
+func NewCA() (CA, error) { return pki.New("Wallproof world") }
 
 // Metadata configures the cloud metadata services.
 type Metadata struct {
@@ -221,30 +222,10 @@ type Injection struct {
 	Value  string `json:"value"`
 }
 
-// SocketKind is what an inherited socket is for.
-type SocketKind string
-
-// The kinds of sockets.
-const (
-	SocketTCP     SocketKind = "tcp"     // any-port listener, original destination by SO_ORIGINAL_DST
-	SocketUDP     SocketKind = "udp"     // any-port datagram socket
-	SocketCapture SocketKind = "capture" // AF_PACKET on the world's end of the link
-	SocketProxy   SocketKind = "proxy"   // open proxy: HTTP (and SOCKS5, which is told apart by its first byte)
-	SocketDNSUDP  SocketKind = "dns-udp" // open resolver
-	SocketDNSTCP  SocketKind = "dns-tcp" // open resolver
-)
-
-// Socket is an inherited socket: the FD-th file of those handed over, from 0.
-type Socket struct {
-	Kind SocketKind `json:"kind"`
-	FD   int        `json:"fd"`
-}
-
 // Bounds of a Config.
 const (
-	MaxConfigBytes = 32 << 20
-	maxNonces      = 1 << 16
-	maxHosts       = 1 << 12
+	maxNonces = 1 << 16
+	maxHosts  = 1 << 12
 )
 
 // ErrConfig is wrapped by every error about a Config.

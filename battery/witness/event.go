@@ -4,7 +4,6 @@ import "github.com/wallproof/wallproof/attest/manifest"
 
 // Event types.
 const (
-	EventReady       = "ready"       // the first line: everything is listening
 	EventObservation = "observation" // something arrived, or Count, Bytes or Obtained of something that did have grown
 	EventPush        = "push"        // the forge was asked to update a ref
 	EventLease       = "lease"       // the forge issued or revoked an installation token
@@ -13,6 +12,11 @@ const (
 	EventStopped     = "stopped"     // the last line
 )
 
+// Ready is what a witness says once everything is listening.
+type Ready struct {
+	CAPEM string `json:"caPEM"` // certificate of the world's authority
+}
+
 // Event is one line that a witness writes. Members that do not apply are left
 // out.
 type Event struct {
@@ -20,7 +24,6 @@ type Event struct {
 	// ID numbers observations from 1, and repeats a sync command's ID. A later
 	// observation with the same ID replaces the earlier one.
 	ID          uint64                `json:"id,omitempty"`
-	CAPEM       string                `json:"caPEM,omitempty"` // ready: certificate of the world's authority
 	Observation *manifest.Observation `json:"observation,omitempty"`
 	Push        *Push                 `json:"push,omitempty"`
 	Lease       *Lease                `json:"lease,omitempty"`

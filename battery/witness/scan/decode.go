@@ -1,0 +1,228 @@
+package scan
+
+import (
+	"bytes"
+	"compress/gzip"
+	"compress/zlib"
+	"encoding/base32"
+	"encoding/base64"
+	"encoding/hex"
+	"io"
+	"strconv"
+
+	"github.com/wallproof/wallproof/probes/nonce"
+)
+
+// Bounds of decoding.
+const (
+	maxInflate = 4 << 20 // bytes taken from one compressed member
+	maxMembers = 8       // compressed members tried per level
+)
+
+// decode scans everything that b decodes to.
+func (s *search) decode(b []byte, depth int) {
+	s.escapes(b, depth)
+	s.hexRuns(b, depth)
+	s.base32Runs(b, depth)
+	s.base64Runs(b, depth)
+	s.inflate(b, depth)
+}
+
+// escapes undoes percent, backslash and HTML escapes.
+func (s *search) escapes(b []byte, depth int) {
+	if !bytes.ContainsAny(b, `%\&`) {
+		return
+	}
+	out := make([]byte, 0, len(b))
+	changed := false
+	for i := 0; i < len(b); {
+		if c, n := unescape(b[i:]); n > 0 {
+			out = append(out, c)
+			i += n
+			changed = true
+			continue
+		}
+		out = append(out, b[i])
+		i++
+	}
+	if changed {
+		s.scan(out, depth)
+	}
+}
+
+// unescape returns the byte that an escape at the start of b stands for, and the
+// escape's length, 0 when there is none.
+func unescape(b []byte) (c byte, n int) {
+	switch {
+	case len(b) >= 3 && b[0] == '%':
+		return hexByte(b[1:3], 3)
+	case len(b) >= 4 && b[0] == '\\' && b[1]|0x20 == 'x':
+		return hexByte(b[2:4], 4)
+	case len(b) >= 6 && b[0] == '\\' && b[1]|0x20 == 'u' && b[2] == '0' && b[3] == '0':
+		return hexByte(b[4:6], 6)
+	case len(b) >= 4 && b[0] == '&' && b[1] == '#':
+		end := bytes.IndexByte(b[:min(len(b), 8)], ';')
+		if end < 0 {
+			return 0, 0
+		}
+		digits, base := string(b[2:end]), 10
+		if digits != "" && digits[0]|0x20 == 'x' {
+			digits, base = digits[1:], 16
+		}
+		v, err := strconv.ParseUint(digits, base, 7)
+		if err != nil {
+			return 0, 0
+		}
+		return byte(v), end + 1
+	}
+	return 0, 0
+}
+
+func hexByte(digits []byte, length int) (byte, int) {
+	v, err := strconv.ParseUint(string(digits), 16, 8)
+	if err != nil {
+		return 0, 0
+	}
+	return byte(v), length
+}
+
+// hexRuns decodes runs of hexadecimal digits, with and without separators, at
+// both alignments.
+func (s *search) hexRuns(b []byte, depth int) {
+	each(b, isHex, 2*nonce.Length, func(run []byte) { s.hexDecode(run, depth) })
+	each(b, func(c byte) bool { return isHex(c) || isSeparator(c) }, 3*nonce.Length-1, func(run []byte) {
+		if digits := keep(run, isHex); len(digits) >= 2*nonce.Length && len(digits) != len(run) {
+			s.hexDecode(digits, depth)
+		}
+	})
+}
+
+func (s *search) hexDecode(digits []byte, depth int) {
+	for offset := range 2 {
+		part := digits[offset:]
+		part = part[:len(part)&^1]
+		out := make([]byte, len(part)/2)
+		if _, err := hex.Decode(out, part); err == nil {
+			s.scan(out, depth)
+		}
+	}
+}
+
+var rawBase32 = base32.StdEncoding.WithPadding(base32.NoPadding)
+
+// base32Runs decodes runs of base32 characters, in either case and over the
+// dots of a name, at each alignment.
+func (s *search) base32Runs(b []byte, depth int) {
+	const least = nonce.Length * 8 / 5
+	in := func(c byte) bool { return isBase32(c) || c == '.' }
+	each(b, in, least, func(run []byte) {
+		digits := bytes.ToUpper(keep(run, isBase32))
+		for offset := 0; offset < 8 && offset < len(digits); offset++ {
+			part := digits[offset:]
+			switch len(part) % 8 {
+			case 1, 3, 6:
+				part = part[:len(part)-1]
+			}
+			out := make([]byte, rawBase32.DecodedLen(len(part)))
+			n, _ := rawBase32.Decode(out, part)
+			s.scan(out[:n], depth)
+		}
+	})
+}
+
+// base64Runs decodes runs of base64 characters at each alignment, with line
+// breaks taken out.
+func (s *search) base64Runs(b []byte, depth int) {
+	const least = (nonce.Length*4 + 2) / 3
+	each(b, isBase64, least, func(run []byte) { s.base64Decode(run, depth) })
+	in := func(c byte) bool { return isBase64(c) || c == '\r' || c == '\n' || c == '.' }
+	each(b, in, least+1, func(run []byte) {
+		if digits := keep(run, isBase64); len(digits) != len(run) {
+			s.base64Decode(digits, depth)
+		}
+	})
+}
+
+func (s *search) base64Decode(digits []byte, depth int) {
+	std := make([]byte, len(digits))
+	for i, c := range digits {
+		switch c {
+		case '-':
+			c = '+'
+		case '_':
+			c = '/'
+		}
+		std[i] = c
+	}
+	for offset := 0; offset < 4 && offset < len(std); offset++ {
+		part := std[offset:]
+		if len(part)%4 == 1 {
+			part = part[:len(part)-1]
+		}
+		out := make([]byte, base64.RawStdEncoding.DecodedLen(len(part)))
+		n, _ := base64.RawStdEncoding.Decode(out, part)
+		s.scan(out[:n], depth)
+	}
+}
+
+// inflate scans what follows each gzip or zlib header, as far as it goes.
+func (s *search) inflate(b []byte, depth int) {
+	tried := 0
+	for at := 0; at+2 < len(b) && tried < maxMembers; at++ {
+		var r io.Reader
+		var err error
+		switch {
+		case b[at] == 0x1f && b[at+1] == 0x8b && b[at+2] == 8:
+			r, err = gzip.NewReader(bytes.NewReader(b[at:]))
+		case b[at] == 0x78 && (b[at+1] == 0x01 || b[at+1] == 0x5e || b[at+1] == 0x9c || b[at+1] == 0xda):
+			r, err = zlib.NewReader(bytes.NewReader(b[at:]))
+		default:
+			continue
+		}
+		tried++
+		if err == nil {
+			// A damaged tail still leaves what came before it.
+			out, _ := io.ReadAll(io.LimitReader(r, int64(min(maxInflate, max(s.budget, 0)))))
+			s.scan(out, depth)
+		}
+	}
+}
+
+// each calls f for the maximal stretches of b, at least least long, whose bytes
+// all satisfy in.
+func each(b []byte, in func(byte) bool, least int, f func([]byte)) {
+	start := -1
+	for i := 0; i <= len(b); i++ {
+		if i < len(b) && in(b[i]) {
+			if start < 0 {
+				start = i
+			}
+			continue
+		}
+		if start >= 0 && i-start >= least {
+			f(b[start:i])
+		}
+		start = -1
+	}
+}
+
+func isHex(c byte) bool {
+	return '0' <= c && c <= '9' || 'a' <= c && c <= 'f' || 'A' <= c && c <= 'F'
+}
+
+func isSeparator(c byte) bool {
+	switch c {
+	case ' ', ':', '-', ',', '.', '\n', '\r', '\t', '_':
+		return true
+	}
+	return false
+}
+
+func isBase32(c byte) bool {
+	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '2' <= c && c <= '7'
+}
+
+func isBase64(c byte) bool {
+	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' ||
+		c == '+' || c == '/' || c == '-' || c == '_'
+}
