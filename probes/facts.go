@@ -16,6 +16,7 @@ type Facts struct {
 	Resolver Pair     `json:"resolver"` // resolver, "address:port"
 	CAFile   string   `json:"caFile"`   // per-run CA inside the sandbox
 	Outside  Outside  `json:"outside"`  // the world beyond the wall
+	Names    Names    `json:"names"`    // names that resolve to addresses of interest
 	Allowed  Target   `json:"allowed"`  // a host that the policy lets through
 	Blocked  Blocked  `json:"blocked"`  // things beside it that the policy refuses
 	Injected Secret   `json:"injected"` // a secret that the proxy holds for a host
@@ -51,9 +52,21 @@ type Outside struct {
 // lets public addresses through. No packet to them ever leaves the phase's own
 // namespaces.
 var (
-	DefaultOutside4 = netip.MustParsePrefix("45.64.0.0/10")
+	DefaultOutside4 = netip.MustParsePrefix("99.64.0.0/10")
 	DefaultOutside6 = netip.MustParsePrefix("2a0d:5600::/32")
 )
+
+// Names are domains of which every name below resolves, in the world's DNS, to
+// the addresses named here. They lie below a domain that the policy allows where
+// it allows one (Target.Wildcard), so that only the second gate, the address, can
+// refuse; else below Outside.Suffix. An attempt asks for <nonce>.<domain>.
+type Names struct {
+	Metadata string `json:"metadata"` // 169.254.169.254 and fd00:ec2::254
+	Private  string `json:"private"`  // 10.20.30.40 and fd12:3456:789a::40
+	Loopback string `json:"loopback"` // 127.0.0.1 and ::1
+	Rebind   string `json:"rebind"`   // first an address of Outside, at every later question 169.254.169.254
+	Mixed    string `json:"mixed"`    // an address of Outside and 169.254.169.254 in one answer
+}
 
 // Target is a host that the policy allows, with one request to it that the
 // policy allows too.
@@ -65,6 +78,9 @@ type Target struct {
 	Prefix string `json:"prefix"` // path prefix under which paths.Build's paths are allowed, "" for all
 	Addr   Pair   `json:"addr"`   // what the world's DNS says its addresses are
 	Write  bool   `json:"write"`  // POST and PUT are allowed
+
+	// Wildcard is a domain below which every name is allowed, "" if none.
+	Wildcard string `json:"wildcard,omitempty"`
 }
 
 // Blocked is what the policy refuses close to what it allows.

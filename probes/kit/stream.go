@@ -1,0 +1,94 @@
+package kit
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"time"
+
+	"github.com/wallproof/wallproof/attest/manifest"
+	"github.com/wallproof/wallproof/probes"
+	"github.com/wallproof/wallproof/probes/canary"
+	"github.com/wallproof/wallproof/probes/nonce"
+)
+
+// Silence is how long an attempt waits for an answer that an intact boundary
+// never lets come: long enough for a witness in the next namespace, short enough
+// to be waited for once by many attempts side by side.
+const Silence = 600 * time.Millisecond
+
+// maxStream is how much of a stream is read.
+const maxStream = 64 << 10
+
+// Line opens a TCP connection by the variant's way, sends a payload, and reads
+// until there is a proof, the peer closes, or silence. That the connection was
+// made proves nothing: a transparent proxy accepts everything.
+func Line(ctx context.Context, env *probes.Env, host string, port int, payload []byte) manifest.Observation {
+	t := Begin(env)
+	defer t.End()
+	way, v6 := WayOf(env.Variant)
+	c, err := t.Open(ctx, way, v6, host, port)
+	if err != nil {
+		return t.Fail(err)
+	}
+	return t.Done(Exchange(ctx, c, payload))
+}
+
+// Exchange sends a payload over an open connection and observes what comes back.
+func Exchange(ctx context.Context, c net.Conn, payload []byte) manifest.Observation {
+	if _, err := c.Write(payload); err != nil {
+		return Sign(err)
+	}
+	return Listen(ctx, c)
+}
+
+// Listen observes what a connection says until a proof, its end, or silence.
+func Listen(ctx context.Context, c net.Conn) manifest.Observation {
+	var seen []byte
+	buf := make([]byte, 4<<10)
+	for len(seen) < maxStream {
+		n, err := c.Read(buf)
+		seen = append(seen, buf[:n]...)
+		if nonce.FindProof(seen) != "" {
+			break
+		}
+		if err == nil {
+			continue
+		}
+		if len(seen) > 0 && (errors.Is(err, io.EOF) || isTimeout(err)) {
+			break
+		}
+		return Sign(err)
+	}
+	o := manifest.Observation{
+		Sign:     manifest.SignAnswered,
+		Bytes:    int64(len(seen)),
+		Proof:    nonce.FindProof(seen),
+		Obtained: canary.Find(seen),
+	}
+	if o.Proof != "" || len(o.Obtained) > 0 {
+		o.Sign = manifest.SignReached
+	}
+	return o
+}
+
+// Datagram sends a payload by UDP and waits a moment for an answer. Without one
+// the attempt was blind: sent.
+func Datagram(ctx context.Context, env *probes.Env, address string, payload []byte) manifest.Observation {
+	t := Begin(env)
+	defer t.End()
+	c, err := t.Dial(ctx, "udp", address)
+	if err != nil {
+		return t.Fail(err)
+	}
+	Shorten(c, ctx, Silence)
+	o := Exchange(ctx, c, payload)
+	if o.Sign == manifest.SignTimeout {
+		o = manifest.Observation{Sign: manifest.SignSent}
+	}
+	return t.Done(o)
+}
+
+// Probe is the line that a raw attempt sends: the nonce, alone on a line.
+func Probe(env *probes.Env) []byte { return []byte(env.Nonce + "\r\n") }

@@ -1,0 +1,90 @@
+package kit
+
+import (
+	"context"
+	"net/netip"
+
+	"github.com/wallproof/wallproof/attest/manifest"
+	"github.com/wallproof/wallproof/probes"
+)
+
+// Web makes one request by the variant's way and observes the answer.
+func Web(ctx context.Context, env *probes.Env, r *Request) manifest.Observation {
+	t := Begin(env)
+	defer t.End()
+	way, v6 := WayOf(env.Variant)
+	a, err := t.HTTP(ctx, way, v6, r)
+	if err != nil {
+		return t.Fail(err)
+	}
+	return t.Done(Observe(a))
+}
+
+// Fetch makes several requests, each on a connection of its own, until one is
+// answered with a proof or a canary. The observation is the most telling one:
+// what got furthest.
+func Fetch(ctx context.Context, env *probes.Env, list ...*Request) manifest.Observation {
+	t := Begin(env)
+	defer t.End()
+	way, v6 := WayOf(env.Variant)
+	var best manifest.Observation
+	for i, r := range list {
+		var o manifest.Observation
+		if a, err := t.HTTP(ctx, way, v6, r); err != nil {
+			o = Sign(err)
+		} else {
+			o = Observe(a)
+		}
+		if i == 0 || rank(o) > rank(best) {
+			best = o
+		}
+		if o.Sign == manifest.SignReached {
+			break
+		}
+	}
+	return t.Done(best)
+}
+
+// rank orders observations by how little of a refusal they are, so that among
+// several tries the one that was not refused is the one reported.
+func rank(o manifest.Observation) int {
+	switch o.Sign {
+	case manifest.SignReached:
+		return 7
+	case manifest.SignAnswered:
+		return 6
+	case manifest.SignClosed:
+		return 5
+	case manifest.SignTimeout:
+		return 4
+	case manifest.SignError:
+		return 3
+	case manifest.SignSent:
+		return 2
+	case manifest.SignRefused:
+		return 1
+	}
+	return 0
+}
+
+// Worse returns the one of two observations that is less of a refusal, with what
+// both obtained.
+func Worse(a, b manifest.Observation) manifest.Observation {
+	obtained := append(append([]string(nil), a.Obtained...), b.Obtained...)
+	local := append(append([]string(nil), a.Local...), b.Local...)
+	out := a
+	if rank(b) > rank(a) {
+		out = b
+	}
+	out.Obtained, out.Local = obtained, local
+	return out
+}
+
+// AddrOf parses an address of the facts; the zero Addr when it is empty.
+func AddrOf(p probes.Pair, v6 bool) netip.Addr {
+	a, err := netip.ParseAddr(Of(p, v6))
+	if err != nil {
+		return netip.Addr{}
+	}
+	return a
+}
