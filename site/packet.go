@@ -1,38 +1,32 @@
 package site
 
 import (
-	"archive/tar"
-	"errors"
+	"bytes"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
-	"time"
+
+	"github.com/wallproof/wallproof/attest/packet"
 )
 
-// Bounds on a packet, which comes from outside.
-const (
-	MaxPacketFiles = 20_000
-	MaxPacketBytes = 512 << 20
-	// pathMax bounds the name of a file in a packet.
-	pathMax = 512
-)
-
-// Packet is one evidence packet, read only when it is needed: a site may have
-// many thousands, which do not fit into memory at once.
+// Packet is one evidence packet. It is opened only when it is needed: a site may
+// have many thousands, which do not fit into memory at once.
 type Packet struct {
-	// Name is where it came from; it appears in messages only, never on a page.
+	// Name is where it came from. It appears in messages only, never on a page.
 	Name string
-	// Stamp changes whenever the files change. Packets of an equal, non-empty
-	// stamp are taken over from the build before without being read.
+	// Stamp changes whenever the files change. A packet whose stamp is the same
+	// as at the build before, and not empty, may be taken over from that build
+	// without being read (see Input.Cache).
 	Stamp string
-	// Load returns the files by their path in the packet.
-	Load func() (map[string][]byte, error)
+	// Open returns the packet's files, and what releases them.
+	Open func() (fs.FS, io.Closer, error)
 }
 
-// OpenPacket describes the packet at a path: a directory, or an archive (tar).
+// OpenPacket describes the packet at a path: a directory, or an archive as
+// packet.WriteArchive writes it.
 func OpenPacket(path string) (Packet, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -43,17 +37,60 @@ func OpenPacket(path string) (Packet, error) {
 		return Packet{}, fmt.Errorf("site: open packet: %w", err)
 	}
 	if !info.IsDir() {
-		return Packet{
-			Name:  path,
-			Stamp: fmt.Sprintf("%s %d %d", abs, info.Size(), info.ModTime().UnixNano()),
-			Load:  func() (map[string][]byte, error) { return loadTar(path) },
-		}, nil
+		stamp := fmt.Sprintf("%s %d %d", abs, info.Size(), info.ModTime().UnixNano())
+		return Packet{Name: path, Stamp: stamp, Open: func() (fs.FS, io.Closer, error) { return openArchive(path) }}, nil
 	}
 	stamp, err := dirStamp(abs)
 	if err != nil {
 		return Packet{}, err
 	}
-	return Packet{Name: path, Stamp: stamp, Load: func() (map[string][]byte, error) { return loadDir(path) }}, nil
+	return Packet{Name: path, Stamp: stamp, Open: func() (fs.FS, io.Closer, error) { return openDir(path) }}, nil
+}
+
+// FSPacket is a packet that is open already.
+func FSPacket(name string, files fs.FS) Packet {
+	return Packet{Name: name, Open: func() (fs.FS, io.Closer, error) { return files, nothing{}, nil }}
+}
+
+type nothing struct{}
+
+func (nothing) Close() error { return nil }
+
+func openDir(dir string) (fs.FS, io.Closer, error) {
+	root, err := os.OpenRoot(dir) // no link in a packet leads out of it
+	if err != nil {
+		return nil, nil, fmt.Errorf("site: open packet: %w", err)
+	}
+	return root.FS(), root, nil
+}
+
+func openArchive(path string) (fs.FS, io.Closer, error) {
+	b, err := readBounded(path, packet.MaxArchiveBytes)
+	if err != nil {
+		return nil, nil, fmt.Errorf("site: open packet: %w", err)
+	}
+	files, err := packet.ReadArchive(bytes.NewReader(b))
+	if err != nil {
+		return nil, nil, fmt.Errorf("site: open packet %s: %w", path, err)
+	}
+	return files, nothing{}, nil
+}
+
+// readBounded reads a file of at most limit bytes.
+func readBounded(path string, limit int64) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, limit+1))
+	if err != nil {
+		return nil, err
+	}
+	if int64(len(b)) > limit {
+		return nil, fmt.Errorf("%s: more than %d bytes", path, limit)
+	}
+	return b, nil
 }
 
 // dirStamp lists names, sizes and times of a directory's files.
@@ -65,8 +102,8 @@ func dirStamp(dir string) (string, error) {
 		if err != nil || d.IsDir() {
 			return err
 		}
-		if n++; n > MaxPacketFiles {
-			return errTooManyFiles
+		if n++; n > packet.MaxFiles {
+			return fmt.Errorf("more than %d files", packet.MaxFiles)
 		}
 		info, err := d.Info()
 		if err != nil {
@@ -79,109 +116,4 @@ func dirStamp(dir string) (string, error) {
 		return "", fmt.Errorf("site: open packet %s: %w", dir, err)
 	}
 	return b.String(), nil
-}
-
-var (
-	errTooManyFiles = fmt.Errorf("more than %d files", MaxPacketFiles)
-	errTooManyBytes = fmt.Errorf("more than %d bytes", MaxPacketBytes)
-)
-
-func loadDir(dir string) (map[string][]byte, error) {
-	root, err := os.OpenRoot(dir) // no link in a packet leads out of it
-	if err != nil {
-		return nil, fmt.Errorf("site: read packet: %w", err)
-	}
-	defer root.Close()
-	files := map[string][]byte{}
-	var total int64
-	err = fs.WalkDir(root.FS(), ".", func(p string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() {
-			return err
-		}
-		if !d.Type().IsRegular() {
-			return fmt.Errorf("%s is not a regular file", p)
-		}
-		if len(files) >= MaxPacketFiles {
-			return errTooManyFiles
-		}
-		b, err := root.ReadFile(p)
-		if err != nil {
-			return err
-		}
-		if total += int64(len(b)); total > MaxPacketBytes {
-			return errTooManyBytes
-		}
-		files[p] = b
-		return nil
-	})
-	if err != nil {
-		return nil, fmt.Errorf("site: read packet %s: %w", dir, err)
-	}
-	return files, nil
-}
-
-func loadTar(path string) (map[string][]byte, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, fmt.Errorf("site: read packet: %w", err)
-	}
-	defer f.Close()
-	files, err := readTar(f)
-	if err != nil {
-		return nil, fmt.Errorf("site: read packet %s: %w", path, err)
-	}
-	return files, nil
-}
-
-// readTar reads a packet's archive: regular files with plain relative names,
-// each once.
-func readTar(r io.Reader) (map[string][]byte, error) {
-	files := map[string][]byte{}
-	var total int64
-	for tr := tar.NewReader(r); ; {
-		h, err := tr.Next()
-		if errors.Is(err, io.EOF) {
-			return files, nil
-		}
-		if err != nil {
-			return nil, err
-		}
-		if h.Typeflag == tar.TypeDir {
-			continue
-		}
-		if h.Typeflag != tar.TypeReg || len(h.Name) > pathMax || !fs.ValidPath(h.Name) {
-			return nil, fmt.Errorf("entry %q is not a plain file with a relative name", h.Name)
-		}
-		if _, twice := files[h.Name]; twice {
-			return nil, fmt.Errorf("entry %q occurs twice", h.Name)
-		}
-		if len(files) >= MaxPacketFiles {
-			return nil, errTooManyFiles
-		}
-		b, err := io.ReadAll(io.LimitReader(tr, MaxPacketBytes-total+1))
-		if err != nil {
-			return nil, err
-		}
-		if total += int64(len(b)); total > MaxPacketBytes {
-			return nil, errTooManyBytes
-		}
-		files[h.Name] = b
-	}
-}
-
-// writeTar writes the archive that a site offers for download: files in the
-// order of their names, fixed times and owners, so that the same packet gives
-// the same bytes.
-func writeTar(w io.Writer, files map[string][]byte) error {
-	tw := tar.NewWriter(w)
-	for _, name := range sortedKeys(files) {
-		h := &tar.Header{Typeflag: tar.TypeReg, Name: name, Size: int64(len(files[name])), Mode: 0o644, ModTime: time.Unix(0, 0).UTC(), Format: tar.FormatPAX}
-		if err := tw.WriteHeader(h); err != nil {
-			return fmt.Errorf("site: archive %s: %w", name, err)
-		}
-		if _, err := tw.Write(files[name]); err != nil {
-			return fmt.Errorf("site: archive %s: %w", name, err)
-		}
-	}
-	return tw.Close()
 }

@@ -1,0 +1,123 @@
+"use strict";
+// Everything here takes claims away or helps with reading. Nothing is shown by
+// script that the page does not already say without it.
+(() => {
+  const root = document.documentElement;
+  const watch = root.dataset;
+
+  // Colour scheme.
+  const toggle = document.querySelector("[data-scheme-toggle]");
+  if (toggle) {
+    toggle.hidden = false;
+    toggle.addEventListener("click", () => {
+      const dark = watch.scheme ? watch.scheme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
+      watch.scheme = dark ? "light" : "dark";
+      try { localStorage.setItem("scheme", watch.scheme); } catch { /* lasts for this page only */ }
+    });
+  }
+
+  // A static page ages. These texts go with the reason codes of the verifier.
+  const texts = {
+    "expired": "The attestation has expired since this page was built.",
+    "image-drift": "The image that is deployed now is not the one that was attested.",
+    "policy-drift": "The egress policy that is in force now is not the one that was attested.",
+    "fabric-drift": "The sandbox fabric that is in use now is not the one that was attested.",
+    "page-outdated": "The publisher has changed the state of this claim since this page was built. Reload the page for the present state.",
+  };
+
+  let stale = false;
+  function withdraw(code) {
+    if (stale) return;
+    stale = true;
+    const notice = document.getElementById("stale");
+    for (const claim of document.querySelectorAll("[data-claim]")) claim.remove();
+    if (notice) {
+      const shown = notice.content.cloneNode(true);
+      shown.querySelector("[data-stale-text]").textContent = texts[code] || "The publisher's status file no longer supports this claim.";
+      shown.querySelector("[data-stale-code]").textContent = code;
+      document.getElementById("main").prepend(shown);
+    }
+    document.title = "Stale, not shown: " + document.title;
+    root.dataset.stale = code;
+  }
+
+  function expired(time) {
+    const end = Date.parse(time);
+    return Number.isNaN(end) || Date.now() >= end;
+  }
+
+  // Rows of lists that carry an expiry of their own.
+  function ageRows() {
+    const chip = document.getElementById("stale-chip");
+    for (const row of document.querySelectorAll("[data-row-expires]")) {
+      if (!expired(row.dataset.rowExpires)) continue;
+      const old = row.querySelector(".chip");
+      if (chip && old) old.replaceWith(chip.content.cloneNode(true));
+      delete row.dataset.rowExpires;
+    }
+  }
+
+  async function fetchJSON(path) {
+    const answer = await fetch(path, { cache: "no-store", credentials: "omit" });
+    if (!answer.ok) throw new Error(path + ": " + answer.status);
+    return answer.json();
+  }
+
+  async function compare() {
+    if (stale || location.protocol === "file:") return;
+    try {
+      const status = await fetchJSON(watch.status);
+      if (status.attestation !== watch.attestation) withdraw("page-outdated");
+      else if (status.state !== "current") withdraw((status.codes || [])[0] || "page-outdated");
+      else if (status.expires && expired(status.expires)) withdraw("expired");
+    } catch { /* unreachable: the expiry still counts */ }
+    if (!watch.live || stale) return;
+    try {
+      const live = await fetchJSON(watch.live);
+      if (live.image && !watch.images.split(" ").includes(live.image)) withdraw("image-drift");
+      else if (live.policy && live.policy !== watch.policy) withdraw("policy-drift");
+      else if (live.fabric && live.fabric !== watch.fabric) withdraw("fabric-drift");
+    } catch { /* as above */ }
+  }
+
+  const hour = 3600e3;
+  function tick() {
+    ageRows();
+    if ("watch" in watch && !stale && expired(watch.expires)) withdraw("expired");
+    let next = hour;
+    const ends = [...document.querySelectorAll("[data-row-expires]")].map((row) => row.dataset.rowExpires);
+    if ("watch" in watch && !stale) ends.push(watch.expires);
+    for (const end of ends) next = Math.min(next, Math.max(Date.parse(end) - Date.now(), 0) + 50);
+    if (ends.length) setTimeout(tick, next);
+  }
+  tick();
+  if ("watch" in watch && !stale) {
+    compare();
+    setInterval(compare, 5 * 60e3);
+    document.addEventListener("visibilitychange", () => { if (!document.hidden) { tick(); compare(); } });
+  }
+
+  // Filter of a list: hides rows without the words, says how many are left.
+  for (const filter of document.querySelectorAll("[data-filter]")) {
+    const rows = [...document.getElementById(filter.dataset.filter).querySelectorAll("[data-text]")];
+    const count = document.querySelector("[data-filter-count]");
+    const input = filter.querySelector("input");
+    const pick = filter.querySelector("select");
+    const apply = () => {
+      const words = input.value.toLowerCase().split(/\s+/).filter(Boolean);
+      let left = 0;
+      for (const row of rows) {
+        const fits = words.every((word) => row.dataset.text.includes(word)) && (!pick || !pick.value || row.dataset.kind === pick.value);
+        row.hidden = !fits;
+        if (fits) left++;
+      }
+      if (count) count.textContent = left + " of " + rows.length + " shown";
+    };
+    filter.hidden = false;
+    input.addEventListener("input", apply);
+    if (pick) pick.addEventListener("change", apply);
+  }
+
+  // A printed page has everything open.
+  addEventListener("beforeprint", () => { for (const item of document.querySelectorAll("details")) item.open = true; });
+})();

@@ -1,0 +1,243 @@
+package site
+
+import (
+	"fmt"
+	"html"
+	"html/template"
+	"strings"
+)
+
+// posture is what the boundary does with an edge.
+type posture string
+
+const (
+	allowed  posture = "allowed"
+	brokered posture = "brokered"
+	denied   posture = "denied"
+)
+
+// maxDrawn bounds the boxes on one side of the picture; the list has them all.
+const maxDrawn = 7
+
+// drawing collects SVG. Everything that is text goes through text, which
+// escapes it; everything else is numbers and constants.
+type drawing struct{ b strings.Builder }
+
+func (d *drawing) add(format string, args ...any) { fmt.Fprintf(&d.b, format, args...) }
+
+func (d *drawing) text(class string, x, y int, anchor, s string) {
+	d.add(`<text class="%s" x="%d" y="%d"`, class, x, y)
+	if anchor != "" {
+		d.add(` text-anchor="%s"`, anchor)
+	}
+	d.add(`>%s</text>`, html.EscapeString(s))
+}
+
+// diagram draws the sandbox, the wall around it and one edge a destination:
+// what is let through on one side, what is refused on the other. There are two
+// drawings, one for wide and one for narrow screens; the style sheet shows one.
+func diagram(edges []edge) template.HTML {
+	open, shut := sides(edges)
+	var d drawing
+	d.wide(open, shut)
+	d.tall(open, shut)
+	return template.HTML(d.b.String()) //nolint:gosec // built from constants, numbers and escaped text
+}
+
+// sides parts the edges and shortens each side to what can be drawn.
+func sides(edges []edge) (open, shut []edge) {
+	for _, e := range edges {
+		if e.Posture == denied {
+			shut = append(shut, e)
+		} else {
+			open = append(open, e)
+		}
+	}
+	return shorten(open), shorten(shut)
+}
+
+func shorten(es []edge) []edge {
+	if len(es) <= maxDrawn {
+		return es
+	}
+	more := es[maxDrawn-1]
+	more.Name = fmt.Sprintf("and %d more, listed below", len(es)-maxDrawn+1)
+	return append(es[:maxDrawn-1:maxDrawn-1], more)
+}
+
+// describe says the picture in words for those who do not see it.
+func describe(open, shut []edge) string {
+	var b strings.Builder
+	b.WriteString("The sandbox in the middle, a wall around it. ")
+	for _, e := range append(open[:len(open):len(open)], shut...) {
+		fmt.Fprintf(&b, "%s: %s. ", e.Name, e.Chip.Word)
+	}
+	return strings.TrimSpace(b.String())
+}
+
+func (d *drawing) open(class string, w, h int, open, shut []edge) {
+	d.add(`<svg class="%s" viewBox="0 0 %d %d" role="img" aria-label="%s">`, class, w, h, html.EscapeString(describe(open, shut)))
+}
+
+// Geometry of the wide drawing.
+const (
+	wideW   = 1120
+	boxW    = 252
+	boxH    = 52
+	pitch   = 68
+	wallT   = 26 // thickness of the wall
+	wallL   = 404
+	wallR   = 716
+	coreL   = 468
+	coreR   = 652
+	tagW    = 104
+	tagH    = 30
+	margin  = 14
+	minRows = 4
+)
+
+func (d *drawing) wide(open, shut []edge) {
+	rows := max(len(open), len(shut), minRows)
+	h := rows*pitch + 2*margin + 24
+	top, bottom := margin, h-margin
+	d.open("wide", wideW, h, open, shut)
+	d.wall(wallL, top, wallR-wallL, bottom-top)
+	mid := h / 2
+	coreH := min(bottom-top-2*wallT-36, 150)
+	d.add(`<rect class="d-box core" x="%d" y="%d" width="%d" height="%d" rx="3"/>`, coreL, mid-coreH/2, coreR-coreL, coreH)
+	d.text("d-text", (coreL+coreR)/2, mid-4, "middle", "Sandbox")
+	d.text("d-note", (coreL+coreR)/2, mid+16, "middle", "untrusted code")
+	for i, e := range open {
+		y := rowAt(i, len(open), mid)
+		d.box(margin, y, e)
+		d.leave(coreL, spread(i, len(open), mid, coreH), wallL, y, margin+boxW, e)
+	}
+	for i, e := range shut {
+		y := rowAt(i, len(shut), mid)
+		d.box(wideW-margin-boxW, y, e)
+		d.stop(coreR, spread(i, len(shut), mid, coreH), wallR, y, wideW-margin-boxW, e)
+	}
+	d.add(`</svg>`)
+}
+
+func rowAt(i, n, mid int) int { return mid + (2*i-n+1)*pitch/2 }
+
+// spread places where an edge leaves the sandbox.
+func spread(i, n, mid, h int) int { return mid + (2*i-n+1)*(h-36)/(2*max(n, 2)) }
+
+// wall draws a ring of masonry: two courses, joints staggered.
+func (d *drawing) wall(x, y, w, h int) {
+	const course = wallT / 2
+	d.add(`<rect class="d-brick" x="%d" y="%d" width="%d" height="%d"/>`, x, y, w, h)
+	d.add(`<rect class="d-box" x="%d" y="%d" width="%d" height="%d"/>`, x+wallT, y+wallT, w-2*wallT, h-2*wallT)
+	var p strings.Builder
+	fmt.Fprintf(&p, "M%d %dh%dv%dh-%dz", x+course, y+course, w-2*course, h-2*course, w-2*course)
+	const brick = 34
+	for i, bx := 0, x+brick/2; bx < x+w; i, bx = i+1, bx+brick/2 {
+		off := (i % 2) * course
+		fmt.Fprintf(&p, "M%d %dv%dM%d %dv%d", bx, y+off, course, bx, y+h-wallT+off, course)
+	}
+	for i, by := 0, y+wallT; by < y+h-wallT; i, by = i+1, by+brick/2 {
+		off := (i % 2) * course
+		fmt.Fprintf(&p, "M%d %dh%dM%d %dh%d", x+off, by, course, x+w-wallT+off, by, course)
+	}
+	d.add(`<path class="d-brick" fill="none" d="%s"/>`, p.String())
+}
+
+// box is a destination.
+func (d *drawing) box(x, y int, e edge) {
+	d.add(`<rect class="d-box" x="%d" y="%d" width="%d" height="%d" rx="3"/>`, x, y-boxH/2, boxW, boxH)
+	d.text("d-text", x+16, y+5, "", fit(e.Name, 28))
+}
+
+// leave draws an edge that passes the wall through a gate, to the left.
+func (d *drawing) leave(x0, y0, wall, y, x1 int, e edge) {
+	gate := wall + wallT/2
+	d.add(`<path class="d-line %s" d="M%d %dC%d %d %d %d %d %dH%d"/>`, lineClass(e), x0, y0, x0-24, y0, wall+wallT+26, y, wall+wallT, y, x1+1)
+	d.add(`<path class="d-line %s" d="M%d %dl-8 5l8 5"/>`, lineClass(e), x1+9, y-5)
+	d.tag(gate-tagW/2-34, y, e)
+}
+
+// stop draws an edge that ends at the wall, on the right.
+func (d *drawing) stop(x0, y0, wall, y, x1 int, e edge) {
+	face := wall - wallT
+	d.add(`<path class="d-line" d="M%d %dC%d %d %d %d %d %d"/>`, x0, y0, x0+24, y0, face-26, y, face, y)
+	d.add(`<path class="d-line ghost" d="M%d %dH%d"/>`, wall+40, y, x1-6)
+	d.tag(wall-wallT/2+34-tagW/2, y, e)
+}
+
+// tag is the word and glyph of an edge, centred on its line.
+func (d *drawing) tag(x, y int, e edge) {
+	c := tagClass(e)
+	d.add(`<rect class="d-tag %s" x="%d" y="%d" width="%d" height="%d" rx="15"/>`, c, x, y-tagH/2, tagW, tagH)
+	d.add(`<svg class="d-glyph %s" x="%d" y="%d" width="16" height="16" viewBox="0 0 16 16"><use href="#g-%s"/></svg>`, c, x+12, y-8, e.Posture)
+	d.text("d-word "+c, x+34, y+5, "", e.Chip.Word)
+}
+
+func lineClass(e edge) string {
+	if e.Posture == brokered {
+		return "broker"
+	}
+	return ""
+}
+
+func tagClass(e edge) string {
+	switch e.Posture {
+	case denied:
+		return "wall"
+	case brokered:
+		return "broker"
+	}
+	return ""
+}
+
+// Geometry of the tall drawing.
+const (
+	tallW    = 420
+	tallStep = 62
+)
+
+// tall draws the same from top to bottom: what is let through above the
+// sandbox, what is refused below it.
+func (d *drawing) tall(open, shut []edge) {
+	coreH := 92
+	upper := margin + len(open)*tallStep
+	core := upper + 34
+	lower := core + coreH + 34 + wallT
+	h := lower + len(shut)*tallStep + margin
+	d.open("tall", tallW, h, open, shut)
+	d.wall(margin, core-wallT-8, tallW-2*margin, coreH+2*wallT+16)
+	d.add(`<rect class="d-box core" x="120" y="%d" width="180" height="%d" rx="3"/>`, core+12, coreH-24)
+	d.text("d-text", tallW/2, core+coreH/2-1, "middle", "Sandbox")
+	d.text("d-note", tallW/2, core+coreH/2+17, "middle", "untrusted code")
+	for i, e := range open {
+		d.tallEdge(margin+i*tallStep+tallStep/2-4, core-wallT-8, e, i, true)
+	}
+	for i, e := range shut {
+		d.tallEdge(lower+i*tallStep+tallStep/2-14, core+coreH+wallT+8, e, i, false)
+	}
+	d.add(`</svg>`)
+}
+
+// tallEdge draws a destination with its tag, and the line between it and the
+// wall in a gutter of its own.
+func (d *drawing) tallEdge(y, wall int, e edge, i int, through bool) {
+	x := margin + 12 + i*11
+	if through {
+		d.add(`<path class="d-line %s" d="M%d %dV%dH%d"/>`, lineClass(e), x, wall+wallT, y, 112)
+	} else {
+		d.add(`<path class="d-line ghost" d="M%d %dV%dH%d"/>`, x, wall+6, y, 112)
+	}
+	d.add(`<rect class="d-box" x="112" y="%d" width="%d" height="%d" rx="3"/>`, y-24, tallW-112-margin, 48)
+	d.tag(120, y, e)
+	d.text("d-text", 234, y+5, "", fit(e.Name, 20))
+}
+
+// fit shortens a name to what its box holds; the list has it in full.
+func fit(s string, n int) string {
+	r := []rune(s)
+	if len(r) <= n {
+		return s
+	}
+	return string(r[:n-1]) + "…"
+}

@@ -1,0 +1,86 @@
+package site
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"embed"
+	"encoding/hex"
+	"fmt"
+	"html/template"
+	"path"
+	"strings"
+	"sync"
+)
+
+//go:embed templates/*.html
+var templateFiles embed.FS
+
+//go:embed assets/*
+var assetFiles embed.FS
+
+// The pages; each is a template file that defines "content".
+const (
+	pageIndex       = "index.html"
+	pageProcurement = "procurement.html"
+	pageAttestation = "attestation.html"
+	pageFleet       = "fleet.html"
+	pageHistory     = "history.html"
+	pageVerify      = "verify.html"
+	pageMissing     = "missing.html"
+)
+
+var partials = []string{"templates/base.html", "templates/boundary.html", "templates/held.html"}
+
+// pages parses every page once a process.
+var pages = sync.OnceValues(func() (map[string]*template.Template, error) {
+	base, err := template.New("base").ParseFS(templateFiles, partials...)
+	if err != nil {
+		return nil, fmt.Errorf("site: templates: %w", err)
+	}
+	m := map[string]*template.Template{}
+	for _, name := range []string{pageIndex, pageProcurement, pageAttestation, pageFleet, pageHistory, pageVerify, pageMissing} {
+		t, err := base.Clone()
+		if err == nil {
+			t, err = t.ParseFS(templateFiles, "templates/"+name)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("site: template %s: %w", name, err)
+		}
+		m[name] = t
+	}
+	return m, nil
+})
+
+// render executes a page.
+func render(name string, v pageView) ([]byte, error) {
+	all, err := pages()
+	if err != nil {
+		return nil, err
+	}
+	var b bytes.Buffer
+	if err := all[name].ExecuteTemplate(&b, "page", v); err != nil {
+		return nil, fmt.Errorf("site: render %s: %w", name, err)
+	}
+	return b.Bytes(), nil
+}
+
+// asset is one file below assets/, named by its content, so that it can be
+// cached for ever and never goes with the page of another build.
+type asset struct {
+	path    string
+	content []byte
+}
+
+func newAsset(name string, content []byte) asset {
+	sum := sha256.Sum256(content)
+	ext := path.Ext(name)
+	return asset{"assets/" + strings.TrimSuffix(name, ext) + "-" + hex.EncodeToString(sum[:5]) + ext, content}
+}
+
+func builtinAsset(name string) (asset, error) {
+	b, err := assetFiles.ReadFile("assets/" + name)
+	if err != nil {
+		return asset{}, fmt.Errorf("site: asset: %w", err)
+	}
+	return newAsset(name, b), nil
+}
