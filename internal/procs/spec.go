@@ -24,6 +24,9 @@ const (
 	lingerAfterExit = 2 * time.Second
 )
 
+// Self is the Spec.Path of the running program itself.
+const Self = "/proc/self/exe"
+
 // Errors that callers branch on.
 var (
 	// ErrNotReady: the process ended, or its time ran out, before it was ready.
@@ -43,7 +46,11 @@ type NamedFile struct {
 
 // Spec says what to start.
 type Spec struct {
-	Argv  []string    // Argv[0] is the absolute path of the executable
+	// Path is the executable: absolute, and the whole path must be open to UID,
+	// which a program below /root is not. Self is this very program wherever it
+	// lies.
+	Path  string
+	Argv  []string    // as the process sees it; Argv[0] is only a name
 	Env   []string    // the whole environment; nothing is added but WALLPROOF_FDNAMES
 	Dir   string      // working directory, "" means /
 	NetNS string      // path of the network namespace, "" for the caller's own
@@ -65,8 +72,10 @@ type Spec struct {
 
 func (s *Spec) check() error {
 	switch {
-	case len(s.Argv) == 0 || !filepath.IsAbs(s.Argv[0]):
-		return errors.New("argv must begin with an absolute path")
+	case !filepath.IsAbs(s.Path):
+		return fmt.Errorf("path %q of the executable is not absolute", s.Path)
+	case len(s.Argv) == 0:
+		return errors.New("argv is empty")
 	case s.UID == 0 || s.GID == 0:
 		return errors.New("uid and gid must not be 0")
 	case len(s.Files) > maxFiles:

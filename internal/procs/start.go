@@ -75,7 +75,7 @@ func command(spec *Spec) *exec.Cmd {
 	}
 	env := append([]string{}, spec.Env...)
 	return &exec.Cmd{
-		Path:       spec.Argv[0],
+		Path:       spec.Path,
 		Args:       spec.Argv,
 		Env:        append(env, fdNamesVar+"="+strings.Join(names, ":")),
 		Dir:        dir,
@@ -263,7 +263,7 @@ func (p *Proc) Stop(ctx context.Context) error {
 	}
 	_ = p.cmd.Process.Kill()
 	<-p.done
-	return p.describe(fmt.Errorf("stop %s: %w", p.cmd.Path, ErrKilled))
+	return p.describe(fmt.Errorf("stop %s: %w", p.cmd.Args[0], ErrKilled))
 }
 
 func (p *Proc) stopped() error {
