@@ -54,7 +54,10 @@ func Read(r io.Reader) (*Manifest, error) {
 		l, err := rd.Next()
 		if errors.Is(err, io.EOF) {
 			m.Summary = rd.Summary()
-			return m, m.checkTotals()
+			if err := m.checkTotals(); err != nil {
+				return nil, err
+			}
+			return m, nil
 		}
 		if err != nil {
 			return nil, err

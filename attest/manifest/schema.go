@@ -27,8 +27,9 @@ type Run struct {
 	Tool          Tool        `json:"tool"`
 	Host          Host        `json:"host"`
 	Enforcement   Enforcement `json:"enforcement"`
-	Substitutions []string    `json:"substitutions"` // what stood in for the real thing during the test
-	Started       string      `json:"started"`       // RFC 3339, UTC, milliseconds
+	Admission     *Admission  `json:"admission,omitempty"` // absent: no admission policy was configured
+	Substitutions []string    `json:"substitutions"`       // what stood in for the real thing during the test
+	Started       string      `json:"started"`             // RFC 3339, UTC, milliseconds
 }
 
 // Image is the image under test. Digest is always the platform manifest that
@@ -79,6 +80,20 @@ const (
 type Enforcement struct {
 	State  string `json:"state"`
 	Reason string `json:"reason,omitempty"`
+}
+
+// Admission states.
+const (
+	AdmissionAdmitted      = "admitted"
+	AdmissionNotConfigured = "not-configured"
+)
+
+// Admission says under which supply-chain policy the image was let in. An image
+// that is not admitted does not run, so there is no third state.
+type Admission struct {
+	State        string `json:"state"`
+	PolicyDigest string `json:"policyDigest,omitempty"`
+	Detail       string `json:"detail,omitempty"` // e.g. the key or identity that vouched for it
 }
 
 // Technique is one technique variant: what both sides saw in the control and

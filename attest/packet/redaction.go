@@ -1,0 +1,85 @@
+package packet
+
+import (
+	"fmt"
+	"io/fs"
+	"slices"
+
+	"github.com/wallproof/wallproof/attest/predicate"
+	"github.com/wallproof/wallproof/internal/canon"
+)
+
+// RedactionSchema names the format of redaction.json.
+const RedactionSchema = "wallproof.redaction/v1"
+
+// Redaction is redaction.json, canonical JSON: the record of a search for every
+// secret and canary of the run in every file of the packet that existed when it
+// ended. It holds no secret, only counts.
+type Redaction struct {
+	Schema    string           `json:"schema"`
+	Secrets   int64            `json:"secrets"`   // distinct values searched for
+	Encodings []string         `json:"encodings"` // "raw", "base64", "hex", "percent", …
+	Scanned   []predicate.File `json:"scanned"`   // sorted by path
+	Hits      int64            `json:"hits"`      // must be 0
+	Control   RedactionControl `json:"control"`
+}
+
+// RedactionControl is the search's own positive control: a value planted in a
+// copy of the files, in each encoding, must be found each time.
+type RedactionControl struct {
+	Planted int64 `json:"planted"`
+	Found   int64 `json:"found"`
+}
+
+// ReadRedaction reads redaction.json strictly. Whether it covers the packet is
+// another question: see Covers.
+func ReadRedaction(packet fs.FS) (Redaction, []byte, error) {
+	data, err := ReadDocument(packet, RedactionFile)
+	if err != nil {
+		return Redaction{}, nil, err
+	}
+	var r Redaction
+	if err := decodeCanonical(RedactionFile, data, &r); err != nil {
+		return Redaction{}, data, err
+	}
+	if r.Schema != RedactionSchema {
+		return Redaction{}, data, &Error{Reason: ReasonDocument, Path: RedactionFile, Detail: fmt.Sprintf("schema %.64q, want %q", r.Schema, RedactionSchema)}
+	}
+	return r, data, nil
+}
+
+// Covers checks that every file that a run writes was scanned with the content
+// that the packet has, according to the packet's Index.
+func (r Redaction) Covers(index []predicate.File) error {
+	for _, f := range index {
+		if !writtenByRun(f.Path) {
+			continue
+		}
+		i := slices.IndexFunc(r.Scanned, func(s predicate.File) bool { return s.Path == f.Path })
+		if i < 0 || r.Scanned[i] != f {
+			return &Error{Reason: ReasonUnscanned, Path: f.Path, Detail: "the redaction proof does not cover this file as it is"}
+		}
+	}
+	return nil
+}
+
+// writtenByRun tells the files that a run writes before redaction.json from
+// those that attest adds.
+func writtenByRun(p string) bool {
+	switch p {
+	case RedactionFile, RedTeamFile, ThreatModelMD, ThreatModelJSON, AttestationFile, VerificationFile:
+		return false
+	}
+	return true
+}
+
+// decodeCanonical reads a canonical document without unknown members.
+func decodeCanonical(name string, data []byte, v any) error {
+	if err := canon.Check(data, canon.Limits{Bytes: MaxDocumentBytes}); err != nil {
+		return &Error{Reason: ReasonDocument, Path: name, Err: err}
+	}
+	if err := canon.Unmarshal(data, v); err != nil {
+		return &Error{Reason: ReasonDocument, Path: name, Err: err}
+	}
+	return nil
+}
