@@ -39,13 +39,14 @@ package witness
 
 import (
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/netip"
 	"strings"
 
+	"github.com/wallproof/wallproof/battery/witness/forge"
 	"github.com/wallproof/wallproof/battery/witness/pki"
+	"github.com/wallproof/wallproof/battery/witness/services"
 	"github.com/wallproof/wallproof/probes/nonce"
 )
 
@@ -128,27 +129,12 @@ type Metadata struct {
 	Canary string `json:"canary,omitempty"`
 }
 
-// Issue is an issue of a forge or tracker.
-type Issue struct {
-	Title string `json:"title"`
-	Body  string `json:"body"`
-}
-
-// Package is a package of the registry.
-type Package struct {
-	Version     string            `json:"version,omitempty"` // "1.0.0" by default
-	Description string            `json:"description,omitempty"`
-	Readme      string            `json:"readme,omitempty"`
-	Files       map[string]string `json:"files,omitempty"` // of its tarball, below package/
-}
-
-// Tool is a tool of the MCP-like tool server.
-type Tool struct {
-	Name        string          `json:"name"`
-	Description string          `json:"description"`
-	InputSchema json.RawMessage `json:"inputSchema,omitempty"`
-	Output      string          `json:"output"` // what every call returns
-}
+// What hosts serve; see package services.
+type (
+	Issue   = services.Issue   // of a forge or tracker
+	Package = services.Package // of the registry
+	Tool    = services.Tool    // of the MCP-like tool server
+)
 
 // Model configures the model endpoint.
 type Model struct {
@@ -157,49 +143,13 @@ type Model struct {
 	Replies []string `json:"replies,omitempty"`
 }
 
-// Forge configures the git forge.
-type Forge struct {
-	Repos []Repo `json:"repos,omitempty"`
-	// Push lists the writes that a permitted use makes; an accepted write outside
-	// them is recorded as ServiceForgeBreach. Empty means that none is.
-	Push []PushRule `json:"push,omitempty"`
-	// Apps are the GitHub Apps that may ask for installation tokens.
-	Apps []App `json:"apps,omitempty"`
-	// FullTokens are accepted for every repository and never expire: what a
-	// platform without a broker would hand out.
-	FullTokens []string `json:"fullTokens,omitempty"`
-	// TokenSeconds is how long an installation token lasts; 0 means an hour, as
-	// GitHub's do.
-	TokenSeconds int64 `json:"tokenSeconds,omitempty"`
-	// Dir is where repositories are kept; "" means memory.
-	Dir string `json:"dir,omitempty"`
-}
-
-// Repo is a repository that exists from the start, with one commit on its
-// default branch "main".
-type Repo struct {
-	Name    string            `json:"name"` // "owner/repo"
-	Private bool              `json:"private"`
-	Files   map[string]string `json:"files,omitempty"`
-	Message string            `json:"message,omitempty"` // of the commit
-	// Branches beside main, each at the same commit.
-	Branches []string `json:"branches,omitempty"`
-}
-
-// PushRule permits pushes to refs of one repository.
-type PushRule struct {
-	Repo  string `json:"repo"`  // "owner/repo"
-	Refs  string `json:"refs"`  // pattern, "*" is any run of characters, e.g. "refs/heads/agent/*"
-	Force bool   `json:"force"` // also forced updates and deletions
-}
-
-// App is a GitHub App with one installation.
-type App struct {
-	ID           string   `json:"id"`
-	Installation int64    `json:"installation"`
-	PublicKeyPEM string   `json:"publicKeyPEM"` // RSA, PKIX or PKCS #1
-	Repos        []string `json:"repos"`        // "owner/repo" that the installation covers
-}
+// The forge; see package forge.
+type (
+	Forge    = forge.Config
+	Repo     = forge.Repo
+	PushRule = forge.PushRule
+	App      = forge.App
+)
 
 // OpenProxy configures the control's proxy: what a platform with no boundary at
 // all would do.

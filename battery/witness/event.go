@@ -1,6 +1,9 @@
 package witness
 
-import "github.com/wallproof/wallproof/attest/manifest"
+import (
+	"github.com/wallproof/wallproof/attest/manifest"
+	"github.com/wallproof/wallproof/battery/witness/forge"
+)
 
 // Event types.
 const (
@@ -31,35 +34,11 @@ type Event struct {
 	Dropped     uint64                `json:"dropped,omitempty"` // stopped, synced: observations that exceeded the bounds
 }
 
-// Push is one ref update that the forge was asked for.
-type Push struct {
-	Time     string   `json:"time"`
-	Repo     string   `json:"repo"` // "owner/repo"
-	Ref      string   `json:"ref"`
-	Old      string   `json:"old"`              // commit id, all zeros for a creation
-	New      string   `json:"new"`              // commit id, all zeros for a deletion
-	Force    bool     `json:"force"`            // not a fast-forward, or a deletion
-	Lease    string   `json:"lease"`            // LeaseID of the token used, "full" for a full token
-	Accepted bool     `json:"accepted"`         //
-	Reason   string   `json:"reason,omitempty"` // why not
-	Breach   bool     `json:"breach"`           // accepted, and not permitted by Forge.Push
-	Nonces   []string `json:"nonces,omitempty"` // found in the ref, commit messages, file names or contents
-	Obtained []string `json:"obtained,omitempty"`
-}
-
-// Lease is an installation token's life. ID is the first 16 hexadecimal
-// characters of the token's SHA-256.
-type Lease struct {
-	Time         string            `json:"time"`
-	ID           string            `json:"id"`
-	Digest       string            `json:"digest"` // SHA-256 of the canary in the token
-	App          string            `json:"app"`
-	Installation int64             `json:"installation"`
-	Repos        []string          `json:"repos"`
-	Permissions  map[string]string `json:"permissions,omitempty"`
-	Expires      string            `json:"expires"`
-	Revoked      bool              `json:"revoked,omitempty"`
-}
+// What the forge reports; see package forge.
+type (
+	Push  = forge.Push
+	Lease = forge.Lease
+)
 
 // Command is a line that a running witness reads.
 type Command struct {
