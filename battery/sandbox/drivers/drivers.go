@@ -3,8 +3,9 @@
 package drivers
 
 import (
+	"context"
 	"fmt"
-	"slices"
+	"path/filepath"
 	"strings"
 
 	"github.com/wallproof/wallproof/battery/sandbox"
@@ -14,10 +15,14 @@ import (
 // Default is the driver that is used when none is asked for.
 const Default = gvisor.Name
 
+// DefaultStateDir is where drivers keep what they need on the host while
+// sandboxes run, each in a folder of its name.
+const DefaultStateDir = "/run/wallproof"
+
 // Options is what the command line can say to any driver.
 type Options struct {
-	StateDir string // folder for what drivers keep on the host, "" for /run/wallproof
-	Runtime  string // path of the runtime program, "" to look for it
+	StateDir string // "" means DefaultStateDir
+	Runtime  string // path of the driver's runtime program, "" to look for it
 }
 
 // Names lists the drivers in the order in which they are shown.
@@ -28,9 +33,24 @@ func Names() []string {
 // New makes the driver of that name. The error for an unknown name lists the
 // known ones.
 func New(name string, o Options) (sandbox.Driver, error) {
+	dir := stateDir(o.StateDir, name)
 	switch name {
 	case gvisor.Name:
-		return gvisor.New(gvisor.Options{StateDir: o.StateDir, Runtime: o.Runtime}), nil
+		return gvisor.New(gvisor.Options{StateDir: dir, Runtime: o.Runtime}), nil
 	}
-	return nil, fmt.Errorf("no sandbox driver is called %q; there are: %s", name, strings.Join(slices.Sorted(slices.Values(Names())), ", "))
+	return nil, fmt.Errorf("there is no sandbox driver %q; there are: %s", name, strings.Join(Names(), ", "))
+}
+
+// Sweep removes what sandboxes of any driver left below dir ("" for
+// DefaultStateDir) when their owner was killed; see gvisor.Sweep. It returns
+// the ids of what it removed.
+func Sweep(ctx context.Context, dir string, keep func(id string) bool) ([]string, error) {
+	return gvisor.Sweep(ctx, stateDir(dir, gvisor.Name), keep)
+}
+
+func stateDir(dir, driver string) string {
+	if dir == "" {
+		dir = DefaultStateDir
+	}
+	return filepath.Join(dir, driver)
 }

@@ -1,0 +1,44 @@
+package gvisor
+
+import (
+	"context"
+	"fmt"
+	"os"
+
+	"github.com/wallproof/wallproof/battery/sandbox"
+)
+
+// Checkpoint implements sandbox.Snapshotter. dir is made if it is missing. The
+// image is not compressed, so that what is in it can be searched for.
+//
+// A process that Exec runs at that moment keeps the sandbox from being saved,
+// because its standard streams are pipes of the host; what shall be saved must
+// have been started by Init or have let go of its streams.
+func (d *Driver) Checkpoint(ctx context.Context, sb sandbox.Sandbox, dir string, leave bool) error {
+	b, ok := sb.(*box)
+	if !ok {
+		return fmt.Errorf("checkpoint: %T is not a gvisor sandbox", sb)
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return fmt.Errorf("checkpoint %s: %w", b.spec.ID, err)
+	}
+	args := []string{b.dir.rootArg(), "checkpoint", "--image-path=" + dir, "--compression=none", fmt.Sprintf("--leave-running=%t", leave), b.spec.ID}
+	if err := b.host.runtime.run(ctx, b.dir.log(), args...); err != nil {
+		return fmt.Errorf("checkpoint %s: %w", b.spec.ID, err)
+	}
+	if leave {
+		return nil
+	}
+	return b.Stop(ctx)
+}
+
+// Restore implements sandbox.Snapshotter. The restored processes go on where
+// they were; the first one's standard streams are the null device again.
+// Network namespace, host name, environment of Exec, name servers and limits
+// may differ from the saved sandbox's; the rest of spec may not.
+func (d *Driver) Restore(ctx context.Context, spec sandbox.Spec, dir string) (sandbox.Sandbox, error) {
+	if fi, err := os.Stat(dir); err != nil || !fi.IsDir() {
+		return nil, fmt.Errorf("restore %s: no checkpoint at %s", spec.ID, dir)
+	}
+	return d.launch(ctx, spec, "restore", "--detach", "--image-path="+dir)
+}

@@ -1,0 +1,126 @@
+package gvisor
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/wallproof/wallproof/battery/sandbox"
+)
+
+// endOfInput is what a terminal takes for the end of its input (Ctrl-D).
+const endOfInput = 4
+
+// terminal is a pseudo terminal of its own, never the caller's: a command that
+// held the user's terminal could type into it.
+type terminal struct {
+	cmd    sandbox.Command
+	master *os.File
+	slave  *os.File
+	output sync.WaitGroup
+	done   chan struct{}
+}
+
+func newTerminal(c sandbox.Command) (streams, error) {
+	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, fmt.Errorf("open a terminal: %w", err)
+	}
+	t := &terminal{cmd: c, master: master, done: make(chan struct{})}
+	if t.slave, err = openSlave(master); err != nil {
+		master.Close()
+		return nil, fmt.Errorf("open a terminal: %w", err)
+	}
+	return t, nil
+}
+
+// openSlave unlocks and opens the other side by descriptor, so that it does
+// not matter what is mounted at /dev/pts.
+func openSlave(master *os.File) (*os.File, error) {
+	var slave uintptr
+	var errno unix.Errno
+	conn, err := master.SyscallConn()
+	if err != nil {
+		return nil, err
+	}
+	err = conn.Control(func(fd uintptr) {
+		if e := unix.IoctlSetPointerInt(int(fd), unix.TIOCSPTLCK, 0); e != nil {
+			errno, _ = e.(unix.Errno)
+			return
+		}
+		slave, _, errno = unix.Syscall(unix.SYS_IOCTL, fd, unix.TIOCGPTPEER, unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC)
+	})
+	if err != nil {
+		return nil, err
+	}
+	if errno != 0 {
+		return nil, errno
+	}
+	return os.NewFile(slave, "terminal"), nil
+}
+
+// attach makes the terminal the controlling one of the runtime's exec, so that
+// it learns of a new size and passes it on.
+func (t *terminal) attach(cmd *exec.Cmd) {
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = t.slave, t.slave, t.slave
+	cmd.SysProcAttr.Setctty = true
+	cmd.SysProcAttr.Ctty = 0
+}
+
+func (t *terminal) start() {
+	t.slave.Close()
+	if t.cmd.Stdin != nil {
+		go func() {
+			io.Copy(t.master, t.cmd.Stdin)
+			t.master.Write([]byte{endOfInput})
+		}()
+	}
+	if t.cmd.Resize != nil {
+		go t.resize()
+	}
+	w := t.cmd.Stdout
+	if w == nil {
+		w = io.Discard
+	}
+	t.output.Go(func() { drain(w, t.master) }) // ends with EIO once nobody has the other side open
+}
+
+func (t *terminal) resize() {
+	for {
+		select {
+		case <-t.done:
+			return
+		case s, ok := <-t.cmd.Resize:
+			if !ok {
+				return
+			}
+			t.setSize(s)
+		}
+	}
+}
+
+// setSize may fail only because the terminal is closed already.
+func (t *terminal) setSize(s sandbox.Size) {
+	conn, err := t.master.SyscallConn()
+	if err != nil {
+		return
+	}
+	_ = conn.Control(func(fd uintptr) {
+		_ = unix.IoctlSetWinsize(int(fd), unix.TIOCSWINSZ, &unix.Winsize{Row: s.Rows, Col: s.Cols})
+	})
+}
+
+func (t *terminal) finish(grace time.Duration) {
+	close(t.done)
+	waitOrClose(&t.output, grace, []*os.File{t.master})
+}
+
+func (t *terminal) close() {
+	t.master.Close()
+	t.slave.Close()
+}
