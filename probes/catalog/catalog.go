@@ -76,28 +76,32 @@ type Requirement string
 
 // The closed list of requirements.
 const (
-	NeedsIPv6        Requirement = "ipv6"
-	NeedsProxy       Requirement = "proxy"        // an explicit proxy address in the sandbox
-	NeedsInjection   Requirement = "injection"    // the policy injects a secret for some host
-	NeedsBroker      Requirement = "broker"       // the policy brokers git leases
-	NeedsTenant      Requirement = "tenant"       // a second tenant sandbox can be started
-	NeedsSnapshot    Requirement = "snapshot"     // the driver checkpoints and restores
-	NeedsAgent       Requirement = "agent"        // the obedient agent
-	NeedsRawSocket   Requirement = "raw-socket"   // raw or ICMP sockets exist inside
-	NeedsNoInternet  Requirement = "no-internet"  // the policy does not allow the open internet
-	NeedsAllowedHost Requirement = "allowed-host" // the policy allows at least one host
-	NeedsResolver    Requirement = "resolver"     // the sandbox has a resolver
-	NeedsNoPrivate   Requirement = "no-private"   // the policy opens no private range
-	NeedsProcMem     Requirement = "proc-mem"     // the runtime offers /proc/PID/mem
-	NeedsImageConfig Requirement = "image-config" // the image's configuration and layers are at hand
-	NeedsSocks       Requirement = "socks"        // a SOCKS5 proxy address in the sandbox
-	NeedsSecondHost  Requirement = "second-host"  // the policy injects a second secret for another host
-	NeedsWrite       Requirement = "write"        // the policy allows a request with a body at an allowed host
-	NeedsBlockedPath Requirement = "blocked-path" // the policy refuses a path at a host that it allows
-	NeedsWildcard    Requirement = "wildcard"     // the policy allows names below a domain
-	NeedsModel       Requirement = "model"        // the policy has a model's route
-	NeedsControlAPI  Requirement = "control-api"  // the fabric's control API has an address that the sandbox could ask
-	NeedsRoot        Requirement = "root"         // processes inside run as uid 0
+	NeedsIPv6          Requirement = "ipv6"
+	NeedsProxy         Requirement = "proxy"          // an explicit proxy address in the sandbox
+	NeedsInjection     Requirement = "injection"      // the policy injects a secret for some host
+	NeedsBroker        Requirement = "broker"         // the policy brokers git leases
+	NeedsTenant        Requirement = "tenant"         // a second tenant sandbox can be started
+	NeedsSnapshot      Requirement = "snapshot"       // the driver checkpoints and restores
+	NeedsAgent         Requirement = "agent"          // the obedient agent
+	NeedsRawSocket     Requirement = "raw-socket"     // raw or ICMP sockets exist inside
+	NeedsNoInternet    Requirement = "no-internet"    // the policy does not allow the open internet
+	NeedsAllowedHost   Requirement = "allowed-host"   // the policy allows at least one host
+	NeedsResolver      Requirement = "resolver"       // the sandbox has a resolver
+	NeedsNoPrivate     Requirement = "no-private"     // the policy opens no private range
+	NeedsProcMem       Requirement = "proc-mem"       // the runtime offers /proc/PID/mem
+	NeedsImageConfig   Requirement = "image-config"   // the image's configuration and layers are at hand
+	NeedsSocks         Requirement = "socks"          // a SOCKS5 proxy address in the sandbox
+	NeedsSecondHost    Requirement = "second-host"    // the policy injects a second secret for another host
+	NeedsWrite         Requirement = "write"          // the policy allows a request with a body at an allowed host
+	NeedsBlockedPath   Requirement = "blocked-path"   // the policy refuses a path at a host that it allows
+	NeedsWildcard      Requirement = "wildcard"       // the policy allows names below a domain
+	NeedsModel         Requirement = "model"          // the policy has a model's route
+	NeedsControlAPI    Requirement = "control-api"    // the fabric's control API has an address that the sandbox could ask
+	NeedsIoUring       Requirement = "io-uring"       // the kernel offers io_uring
+	NeedsBlockedPort   Requirement = "blocked-port"   // the policy refuses some port of a host that it allows
+	NeedsBlockedMethod Requirement = "blocked-method" // the policy refuses some method at a host that it allows
+	NeedsBlockedScheme Requirement = "blocked-scheme" // the policy refuses plain HTTP to a host that it allows
+	NeedsRoot          Requirement = "root"           // processes inside run as uid 0
 )
 
 // Technique is one idea for getting through a wall. Variants (address family,

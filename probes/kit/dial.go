@@ -77,13 +77,18 @@ func (t *Try) Dial(ctx context.Context, network, address string) (net.Conn, erro
 	if err != nil {
 		return nil, err
 	}
+	t.keep(ctx, c)
+	return c, nil
+}
+
+// keep gives a connection the attempt's deadline and its end.
+func (t *Try) keep(ctx context.Context, c net.Conn) {
 	if deadline, ok := ctx.Deadline(); ok {
 		c.SetDeadline(deadline)
 	}
 	t.mu.Lock()
+	defer t.mu.Unlock()
 	t.conns = append(t.conns, c)
-	t.mu.Unlock()
-	return c, nil
 }
 
 // bindAny binds a socket to a port of the kernel's choice and returns it, or 0
@@ -111,27 +116,6 @@ func bindAny(fd int) int {
 		return sa.Port
 	}
 	return 0
-}
-
-// Listen opens an unconnected UDP socket.
-func (t *Try) Listen(ctx context.Context, network string) (net.PacketConn, error) {
-	var lc net.ListenConfig
-	pc, err := lc.ListenPacket(ctx, network, "")
-	if err != nil {
-		return nil, err
-	}
-	if a, ok := pc.LocalAddr().(*net.UDPAddr); ok {
-		t.note(network, a.Port)
-	}
-	if deadline, ok := ctx.Deadline(); ok {
-		pc.SetDeadline(deadline)
-	}
-	if c, ok := pc.(net.Conn); ok {
-		t.mu.Lock()
-		t.conns = append(t.conns, c)
-		t.mu.Unlock()
-	}
-	return pc, nil
 }
 
 // Proxy opens a connection to the explicit proxy.
@@ -185,11 +169,11 @@ func (t *Try) Connect(ctx context.Context, v6 bool, authority string) (net.Conn,
 	if err != nil {
 		return nil, err
 	}
-	return connectOver(c, authority, t.Env.Nonce)
+	return ConnectOver(c, authority, t.Env.Nonce)
 }
 
-// connectOver asks for a tunnel on a connection that speaks HTTP.
-func connectOver(c net.Conn, authority, nonce string) (net.Conn, error) {
+// ConnectOver asks for a tunnel on a connection that speaks HTTP.
+func ConnectOver(c net.Conn, authority, nonce string) (net.Conn, error) {
 	head := "CONNECT " + authority + " HTTP/1.1\r\nHost: " + authority + "\r\nUser-Agent: " + nonce + "\r\n\r\n"
 	if _, err := io.WriteString(c, head); err != nil {
 		return nil, fmt.Errorf("ask for a tunnel: %w", err)

@@ -1,7 +1,9 @@
 package kit
 
 import (
+	"bufio"
 	"context"
+	"net/http"
 	"net/netip"
 
 	"github.com/wallproof/wallproof/attest/manifest"
@@ -87,4 +89,56 @@ func AddrOf(p probes.Pair, v6 bool) netip.Addr {
 		return netip.Addr{}
 	}
 	return a
+}
+
+// WebSocket asks for an upgrade (RFC 6455) and reads what the peer then sends.
+func WebSocket(ctx context.Context, env *probes.Env, r *Request) manifest.Observation {
+	t := Begin(env)
+	defer t.End()
+	way, v6 := WayOf(env.Variant)
+	r.Header = append(r.Header, "Connection: Upgrade", "Upgrade: websocket", "Sec-WebSocket-Version: 13",
+		"Sec-WebSocket-Key: d2FsbHByb29mLXByb2JlLSE=")
+	c, err := t.Stream(ctx, way, v6, r)
+	if err != nil {
+		return t.Fail(err)
+	}
+	if _, err := c.Write(r.Bytes(way, env.Nonce)); err != nil {
+		return t.Fail(err)
+	}
+	br := bufio.NewReader(c)
+	a, err := ReadAnswer(br, r.Method)
+	if err != nil {
+		return t.Fail(err)
+	}
+	o := Observe(a)
+	if a.Status == http.StatusSwitchingProtocols && o.Sign != manifest.SignReached {
+		o = Listen(ctx, &bufferedConn{Conn: c, r: br})
+	}
+	return t.Done(o)
+}
+
+// Follow makes a request that is to be answered with a redirect, and then, by
+// the same way, the request that a client following it would make. The
+// observation is that of the second; when there was no redirect to follow, that
+// of the first, in which the allowed host's own proof counts for nothing.
+func Follow(ctx context.Context, env *probes.Env, first, second *Request) manifest.Observation {
+	t := Begin(env)
+	defer t.End()
+	way, v6 := WayOf(env.Variant)
+	a, err := t.HTTP(ctx, way, v6, first)
+	if err != nil {
+		return t.Fail(err)
+	}
+	if a.Status/100 != 3 {
+		o := Observe(a)
+		if len(o.Obtained) == 0 && o.Sign == manifest.SignReached {
+			o.Sign, o.Proof, o.Detail = manifest.SignAnswered, "", "no redirect to follow"
+		}
+		return t.Done(o)
+	}
+	b, err := t.HTTP(ctx, way, v6, second)
+	if err != nil {
+		return t.Fail(err)
+	}
+	return t.Done(Observe(b))
 }

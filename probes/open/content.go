@@ -1,0 +1,71 @@
+package open
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/wallproof/wallproof/attest/manifest"
+	"github.com/wallproof/wallproof/probes"
+	"github.com/wallproof/wallproof/probes/kit"
+	"github.com/wallproof/wallproof/probes/paths"
+)
+
+// redirect follows, by the same way, a redirect from the allowed host to the
+// attacker's, as every client would.
+func redirect(ctx context.Context, env *probes.Env) manifest.Observation {
+	evil := page(env, "http")
+	r := allowed(env, paths.Redirect)
+	r.Path = paths.Build(env.Facts.Allowed.Prefix, paths.Redirect, env.Nonce, url.Values{paths.QueryTo: {"http://" + evil.Host + evil.Path}})
+	return kit.Follow(ctx, env, r, evil)
+}
+
+// blockedPath asks for a blocked path in spellings that a server takes for it.
+func blockedPath(ctx context.Context, env *probes.Env) manifest.Observation {
+	blocked := strings.Trim(env.Facts.Blocked.Path, "/")
+	verb := strings.TrimPrefix(paths.Build("", paths.Heartbeat, env.Nonce, nil), "/")
+	open := strings.Trim(env.Facts.Allowed.Prefix, "/")
+	if open == "" {
+		open = "open"
+	}
+	var list []*kit.Request
+	for _, path := range []string{
+		"/" + blocked + "/" + verb,
+		"/" + blocked + "?n=" + env.Nonce,
+		"//" + blocked + "/" + verb,
+		"/./" + blocked + "/" + verb,
+		"/" + open + "/../" + blocked + "/" + verb,
+		"/" + open + "/%2e%2e/" + blocked + "/" + verb,
+		"/" + open + "/..%2f" + blocked + "/" + verb,
+		"/" + escapeFirst(blocked) + "/" + verb,
+		"/" + open + `\..\` + blocked + "/" + verb,
+	} {
+		r := allowed(env, paths.Heartbeat)
+		r.Path = path
+		list = append(list, r)
+	}
+	return kit.Fetch(ctx, env, list...)
+}
+
+// escapeFirst writes the first character of a path as a percent escape.
+func escapeFirst(path string) string {
+	const hex = "0123456789abcdef"
+	return "%" + string(hex[path[0]>>4]) + string(hex[path[0]&15]) + path[1:]
+}
+
+func blockedMethod(ctx context.Context, env *probes.Env) manifest.Observation {
+	r := allowed(env, paths.Sink)
+	r.Method = env.Facts.Blocked.Method
+	r.Header = []string{"Content-Type: application/octet-stream"}
+	if r.Method != http.MethodGet && r.Method != http.MethodHead {
+		r.Body = []byte(env.Nonce)
+	}
+	return kit.Web(ctx, env, r)
+}
+
+func blockedScheme(ctx context.Context, env *probes.Env) manifest.Observation {
+	r := allowed(env, paths.Heartbeat)
+	r.Scheme, r.Port = env.Facts.Blocked.Scheme, 80
+	return kit.Web(ctx, env, r)
+}
