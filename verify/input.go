@@ -27,6 +27,9 @@ type Input struct {
 	// TrustedRoot is a Sigstore trusted root in JSON. Nil means the embedded
 	// one, where one is needed at all.
 	TrustedRoot []byte
+	// TrustedRootDigest is the SHA-256 (hex) that TrustedRoot must have, for
+	// callers that keep it in a place that others write to. Empty means any.
+	TrustedRootDigest string
 
 	// Image is the digest that is asked about. Empty means whatever the
 	// statement's subject is.

@@ -34,7 +34,6 @@ const (
 	CodeSignerIdentity      Code = "signer-identity"
 	CodeSignerNotKey        Code = "signer-not-a-key"
 	CodeSignerNotIdentity   Code = "signer-not-an-identity"
-	CodeSignerHint          Code = "signer-hint-differs"
 	CodeIdentityMismatch    Code = "identity-mismatch"
 	CodeIdentityPattern     Code = "identity-pattern-malformed"
 	CodeCertificateChain    Code = "certificate-chain"

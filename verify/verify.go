@@ -16,13 +16,7 @@ type verification struct {
 }
 
 func (v *verification) run() {
-	v.fail(CheckParse, CodeBundleMissing, "there is no attestation", "")
-}
-
-func (v *verification) add(name string, s Status, code Code, message, evidence string) {
-	v.report.Checks = append(v.report.Checks, Check{Name: name, Status: s, Code: code, Message: message, Evidence: evidence})
-}
-
-func (v *verification) fail(name string, code Code, message, evidence string) {
-	v.add(name, Fail, code, message, evidence)
+	var l lines
+	l.fail(CheckParse, CodeBundleMissing, "there is no attestation", "")
+	v.report.Checks = l.list
 }

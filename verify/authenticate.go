@@ -1,0 +1,137 @@
+package verify
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/sigstore/sigstore-go/pkg/root"
+	"github.com/sigstore/sigstore-go/pkg/verify"
+
+	"github.com/wallproof/wallproof/attest/predicate"
+	"github.com/wallproof/wallproof/verify/trustroot"
+)
+
+var zeroTime time.Time
+
+// lines collects the lines of a report.
+type lines struct{ list []Check }
+
+func (l *lines) add(name string, s Status, code Code, message, evidence string) {
+	l.list = append(l.list, Check{Name: name, Status: s, Code: code, Message: message, Evidence: evidence})
+}
+
+func (l *lines) pass(name string, code Code, message, evidence string) {
+	l.add(name, Pass, code, message, evidence)
+}
+
+func (l *lines) fail(name string, code Code, message, evidence string) {
+	l.add(name, Fail, code, message, evidence)
+}
+
+func (l *lines) hold(name string, code Code, message, evidence string) {
+	l.add(name, Held, code, message, evidence)
+}
+
+func (l *lines) skip(name string, code Code, message, evidence string) {
+	l.add(name, NotChecked, code, message, evidence)
+}
+
+// failed returns the first failing line.
+func (l *lines) failed() (Check, bool) {
+	for _, c := range l.list {
+		if c.Status == Fail {
+			return c, true
+		}
+	}
+	return Check{}, false
+}
+
+// authenticator checks bundles against one trust.
+type authenticator struct {
+	trust   Trust
+	root    *root.TrustedRoot
+	given   bool // root was given, not the embedded one
+	at      time.Time
+	require []Requirement
+}
+
+// authentic is a payload whose signature was verified.
+type authentic struct {
+	payload []byte
+	digest  string
+	signer  Signer
+	signed  time.Time // by a trusted timestamp or log; else zero
+}
+
+// trustedRoot reads the root that was given, or the embedded one.
+func trustedRoot(in Input) (*root.TrustedRoot, *TrustedRoot, error) {
+	data, info := in.TrustedRoot, &TrustedRoot{Source: "given"}
+	if data == nil {
+		var err error
+		if data, err = trustroot.PublicGood(); err != nil {
+			return nil, nil, err
+		}
+		info.Source = "embedded"
+		info.Date = trustroot.PublicGoodDate.Format(time.DateOnly)
+		info.Age = fmt.Sprintf("%dd", max(0, int(in.At.Sub(trustroot.PublicGoodDate).Hours()/24)))
+	} else if in.TrustedRootDigest != "" {
+		if err := trustroot.Check(data, in.TrustedRootDigest); err != nil {
+			return nil, nil, err
+		}
+	}
+	info.Digest = predicate.Digest(data)
+	tr, err := trustroot.Parse(data)
+	return tr, info, err
+}
+
+// authenticate checks a bundle from its bytes to its place in a log, and
+// returns the payload only when nothing of that failed.
+func (a *authenticator) authenticate(data []byte, file string, l *lines) *authentic {
+	e, code, err := readBundle(data)
+	if err != nil {
+		l.fail(CheckParse, code, err.Error(), file)
+		return nil
+	}
+	l.pass(CheckParse, CodeBundleOK, "Sigstore bundle "+bundleVersion, file)
+	if e.kind != predicate.PayloadType {
+		l.fail(CheckSignature, CodePayloadType, fmt.Sprintf("payload type is %.100q, want %q", e.kind, predicate.PayloadType), file)
+		return nil
+	}
+	out := &authentic{payload: e.payload, digest: payloadDigest(e.payload)}
+	ok := false
+	switch {
+	case a.trust.Key != nil && a.trust.Identity == nil:
+		ok = a.byKey(e, out, file, l)
+	case a.trust.Identity != nil && a.trust.Key == nil:
+		ok = a.byIdentity(e, out, file, l)
+	default:
+		l.fail(CheckSigner, CodeTrustMissing, "say whose signature counts: exactly one of a key and an identity", "")
+	}
+	if !ok {
+		return nil
+	}
+	return out
+}
+
+// final runs the library's own verification as a whole, so that nothing that it
+// checks beyond the lines above is lost.
+func (a *authenticator) final(e *envelope, material root.TrustedMaterial, policy verify.PolicyOption, file string, l *lines, opts ...verify.VerifierOption) bool {
+	v, err := verify.NewVerifier(material, append(opts, verify.WithoutStatementPredicate())...)
+	if err == nil {
+		_, err = v.Verify(e.bundle, verify.NewPolicy(verify.WithoutArtifactUnsafe(), policy))
+	}
+	if err != nil {
+		l.fail(CheckSignature, CodeBundleRefused, err.Error(), file)
+		return false
+	}
+	return true
+}
+
+func (a *authenticator) requires(r Requirement) bool {
+	for _, x := range a.require {
+		if x == r {
+			return true
+		}
+	}
+	return false
+}

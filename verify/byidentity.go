@@ -1,0 +1,181 @@
+package verify
+
+import (
+	"crypto/x509"
+	"fmt"
+	"regexp"
+	"time"
+
+	"github.com/sigstore/sigstore-go/pkg/fulcio/certificate"
+	"github.com/sigstore/sigstore-go/pkg/verify"
+)
+
+// timeFormat is how reports write the time of a signature.
+const timeFormat = time.RFC3339
+
+// byIdentity verifies a bundle whose signer is named by a short-lived
+// certificate.
+func (a *authenticator) byIdentity(e *envelope, out *authentic, file string, l *lines) bool {
+	identity, err := a.trust.Identity.matcher()
+	if err != nil {
+		l.fail(CheckSigner, CodeIdentityPattern, err.Error(), "")
+		return false
+	}
+	leaf := e.content.Certificate()
+	if leaf == nil {
+		l.fail(CheckSigner, CodeSignerNotIdentity, "the bundle is signed by a bare key, but an identity was given: ask for the key instead", file)
+		return false
+	}
+	if a.root == nil {
+		l.fail(CheckSigner, CodeTrustedRoot, "an identity can only be checked against a trusted root", "")
+		return false
+	}
+	if err := verify.VerifySignature(e.sig, e.content, a.root); err != nil {
+		l.fail(CheckSignature, CodeSignatureInvalid, "the signature is not by the certificate's key over these bytes: "+err.Error(), file)
+		return false
+	}
+	algorithm, err := Algorithm(leaf.PublicKey)
+	if err != nil {
+		l.fail(CheckSignature, CodeTrustAlgorithm, err.Error(), file)
+		return false
+	}
+	l.pass(CheckSignature, CodeSignatureOK, algorithm+" over the exact bytes of the statement", file)
+	times, ok := a.identityTimes(e, out, file, l)
+	if !ok || !a.certificate(leaf, times, file, l) || !a.named(leaf, identity, algorithm, out, file, l) {
+		return false
+	}
+	return a.final(e, a.root, verify.WithCertificateIdentity(identity), file, l, a.trust.Identity.options()...)
+}
+
+// matcher anchors patterns at both ends: a pattern describes the whole identity.
+func (i *Identity) matcher() (verify.CertificateIdentity, error) {
+	if (i.SAN == "") == (i.SANPattern == "") || (i.Issuer == "") == (i.IssuerPattern == "") {
+		return verify.CertificateIdentity{}, fmt.Errorf("name exactly one identity and one issuer, each exact or as a pattern")
+	}
+	san, err := anchored(i.SANPattern)
+	if err != nil {
+		return verify.CertificateIdentity{}, fmt.Errorf("identity pattern: %w", err)
+	}
+	issuer, err := anchored(i.IssuerPattern)
+	if err != nil {
+		return verify.CertificateIdentity{}, fmt.Errorf("issuer pattern: %w", err)
+	}
+	return verify.NewShortCertificateIdentity(i.Issuer, issuer, i.SAN, san)
+}
+
+func anchored(pattern string) (string, error) {
+	if pattern == "" {
+		return "", nil
+	}
+	if _, err := regexp.Compile(pattern); err != nil {
+		return "", err // so that "a)|(b" cannot escape from the group below
+	}
+	return `\A(?:` + pattern + `)\z`, nil
+}
+
+func (i *Identity) options() []verify.VerifierOption {
+	var opts []verify.VerifierOption
+	if !i.WithoutSCT {
+		opts = append(opts, verify.WithSignedCertificateTimestamps(1))
+	}
+	if !i.WithoutLog {
+		opts = append(opts, verify.WithTransparencyLog(1))
+	}
+	if i.WithoutTimestamp {
+		return append(opts, verify.WithCurrentTime())
+	}
+	return append(opts, verify.WithObserverTimestamps(1))
+}
+
+// identityTimes finds the trusted times at which the certificate must have been
+// valid. An integrated time counts only where the log promised it by signature.
+func (a *authenticator) identityTimes(e *envelope, out *authentic, file string, l *lines) ([]time.Time, bool) {
+	logTimes, logErr, logged := logTimes(e, a.root)
+	if logged && logErr != nil {
+		l.fail(CheckTransparency, CodeTransparencyBad, logErr.Error(), file)
+		return nil, false
+	}
+	stamps, stampErr, stamped := stampTimes(e, a.root)
+	if stamped && stampErr != nil && len(logTimes) == 0 {
+		l.fail(CheckTime, CodeTimeTimestampBad, stampErr.Error(), file)
+		return nil, false
+	}
+	var times []time.Time
+	for _, t := range stamps {
+		times = append(times, t.Time)
+	}
+	for _, t := range logTimes {
+		times = append(times, t.Time)
+	}
+	switch {
+	case len(stamps) > 0:
+		out.signer.Time, out.signed = "timestamp", stamps[0].Time
+		l.pass(CheckTime, CodeTimeTimestamp, "signed before "+out.signed.UTC().Format(timeFormat)+", by a timestamp authority", file)
+	case len(logTimes) > 0:
+		out.signer.Time, out.signed = "log", logTimes[0].Time
+		l.pass(CheckTime, CodeTimeLog, "signed before "+out.signed.UTC().Format(timeFormat)+", by a log", file)
+	case a.trust.Identity.WithoutTimestamp && !a.requires(RequireTimestamp):
+		out.signer.Time = "asserted"
+		times = append(times, a.at)
+		l.skip(CheckTime, CodeTimeAsserted, "no trusted timestamp: the certificate is checked at the time asked about", file)
+	default:
+		l.fail(CheckTime, CodeTimeMissing, "a short-lived certificate needs a trusted time of signing", file)
+		return nil, false
+	}
+	if !logged && !a.trust.Identity.WithoutLog {
+		l.fail(CheckTransparency, CodeTransparencyMissing, "no log entry; a signature by an identity must be in a log", file)
+		return nil, false
+	}
+	return times, a.transparency(e, logged, nil, out, file, l)
+}
+
+// certificate checks the chain at each time, and the certificate log.
+func (a *authenticator) certificate(leaf *x509.Certificate, times []time.Time, file string, l *lines) bool {
+	// Go cannot parse a subject alternative name of type otherName, which the
+	// summary reads by itself; the library drops it from the critical extensions
+	// that are left over in its own run (final), and so does this copy.
+	c := *leaf
+	c.UnhandledCriticalExtensions = nil
+	var chains [][]*x509.Certificate
+	for _, at := range times {
+		if at.Before(c.NotBefore) || at.After(c.NotAfter) {
+			l.fail(CheckTime, CodeTimeCertificate, fmt.Sprintf("signed at %s, but the certificate was valid from %s to %s",
+				at.UTC().Format(timeFormat), c.NotBefore.UTC().Format(timeFormat), c.NotAfter.UTC().Format(timeFormat)), file)
+			return false
+		}
+		var err error
+		if chains, err = verify.VerifyLeafCertificate(at, &c, a.root); err != nil {
+			l.fail(CheckSigner, CodeCertificateChain, "the certificate leads to no authority of the trusted root: "+err.Error(), file)
+			return false
+		}
+	}
+	if a.trust.Identity.WithoutSCT {
+		return true
+	}
+	if err := verify.VerifySignedCertificateTimestamp(chains, 1, a.root); err != nil {
+		l.fail(CheckSigner, CodeCertificateSCT, "the certificate is in no certificate log of the trusted root: "+err.Error(), file)
+		return false
+	}
+	return true
+}
+
+// named compares the certificate's identity.
+func (a *authenticator) named(leaf *x509.Certificate, want verify.CertificateIdentity, algorithm string, out *authentic, file string, l *lines) bool {
+	summary, err := certificate.SummarizeCertificate(leaf)
+	if err != nil {
+		l.fail(CheckSigner, CodeCertificateChain, err.Error(), file)
+		return false
+	}
+	out.signer.Kind, out.signer.Algorithm = "identity", algorithm
+	out.signer.Identity, out.signer.Issuer = summary.SubjectAlternativeName, summary.Issuer
+	if out.signer.Fingerprint, err = Fingerprint(leaf.PublicKey); err != nil {
+		l.fail(CheckSigner, CodeCertificateChain, err.Error(), file)
+		return false
+	}
+	if err := want.Verify(summary); err != nil {
+		l.fail(CheckSigner, CodeIdentityMismatch, fmt.Sprintf("signed by %.200q of %.200q: %v", summary.SubjectAlternativeName, summary.Issuer, err), file)
+		return false
+	}
+	l.pass(CheckSigner, CodeSignerIdentity, summary.SubjectAlternativeName+", vouched for by "+summary.Issuer, file)
+	return true
+}
