@@ -1,0 +1,48 @@
+// Command wallproof-probe is what Wallproof runs inside a sandbox. It is static,
+// uses no program, library, environment variable or configuration of the image,
+// and works as any user, on a read-only root file system without /tmp.
+//
+//	wallproof-probe run    make the attempts of a plan (one line of JSON on standard input)
+//	wallproof-probe hold   be a sandbox's first process: do nothing, reap children
+//	wallproof-probe seed   plant what a plan on standard input says, and hold it
+//	wallproof-probe serve  be the neighbour: hold canaries of one's own, answer the nonces that arrive
+//	wallproof-probe facts  print what isolates this process, as JSON
+//
+// Exit codes: 0 done, 1 usage or input.
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+// commands are the subcommands, each with standard input and output.
+var commands = map[string]func(ctx context.Context, in io.Reader, out io.Writer) error{
+	"run":  run,
+	"hold": hold,
+}
+
+func main() {
+	if len(os.Args) != 2 {
+		usage()
+	}
+	command, ok := commands[os.Args[1]]
+	if !ok {
+		usage()
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
+	defer stop()
+	if err := command(ctx, os.Stdin, os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, "wallproof-probe:", err)
+		os.Exit(1)
+	}
+}
+
+func usage() {
+	fmt.Fprintln(os.Stderr, "usage: wallproof-probe run|hold|seed|serve|facts")
+	os.Exit(1)
+}

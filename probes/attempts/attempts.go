@@ -1,0 +1,51 @@
+// Package attempts is the explicit list of everything that wallproof-probe can
+// attempt. The vector INJ is not in it: its attempts are wallproof-agent's.
+package attempts
+
+import (
+	"context"
+	"maps"
+
+	"github.com/wallproof/wallproof/attest/manifest"
+	"github.com/wallproof/wallproof/probes"
+	"github.com/wallproof/wallproof/probes/kit"
+	"github.com/wallproof/wallproof/probes/open"
+	"github.com/wallproof/wallproof/probes/paths"
+)
+
+// All returns every attempt by technique id, and the heartbeat.
+func All() map[string]probes.Attempt {
+	out := map[string]probes.Attempt{probes.HeartbeatID: heartbeat}
+	for _, vector := range []map[string]probes.Attempt{
+		open.Attempts(),
+	} {
+		maps.Copy(out, vector)
+	}
+	return out
+}
+
+// heartbeat makes the request that the policy allows, through the explicit
+// proxy: in a tunnel when it is HTTPS, in absolute form otherwise. Without an
+// explicit proxy it goes to the host's own address.
+func heartbeat(ctx context.Context, env *probes.Env) manifest.Observation {
+	t := kit.Begin(env)
+	defer t.End()
+	f := env.Facts.Allowed
+	if f.Host == "" {
+		return kit.Missing("no allowed host")
+	}
+	v6 := env.Facts.Proxy.V4 == "" && env.Facts.IPv6
+	way := kit.Connect
+	switch {
+	case kit.Of(env.Facts.Proxy, v6) == "":
+		way = kit.Direct
+	case f.Scheme == "http":
+		way = kit.Absolute
+	}
+	a, err := t.HTTP(ctx, way, v6, &kit.Request{Scheme: f.Scheme, Host: f.Host, Port: f.Port, Addr: kit.AddrOf(f.Addr, v6), Method: f.Method,
+		Path: paths.Build(f.Prefix, paths.Heartbeat, env.Nonce, nil)})
+	if err != nil {
+		return t.Fail(err)
+	}
+	return t.Done(kit.Observe(a))
+}
