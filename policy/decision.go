@@ -45,7 +45,6 @@ const (
 	ReasonBadHost       Reason = "bad-host"       // not a host
 	ReasonBadURL        Reason = "bad-url"        // not a URL
 	ReasonBadScheme     Reason = "bad-scheme"     // not a scheme that can be policed
-	ReasonNameNotFirst  Reason = "name-denied"    // Address was asked for a name that Name denies
 )
 
 // The classes of addresses that are denied unless opened are reasons too:

@@ -53,15 +53,14 @@ func (e *Evaluator) Injection(r Request) *Rule { return nil }
 // Lease says which brokered repository a request is about.
 type Lease struct {
 	Broker     *Broker
-	Repository *Repository
-	Service    string // "git-upload-pack" (fetch) or "git-receive-pack" (push)
+	Repository *Repository // nil: none of the broker's; a push to it has to be refused
+	Name       string      // "owner/name" as asked for, lower case
+	Service    string      // "git-upload-pack" (fetch) or "git-receive-pack" (push)
 }
 
-// Repository returns the brokered repository that a git smart HTTP request is
-// about. query is the raw query ("service=git-receive-pack" of the first
-// request). ok is false when the request is not one to a brokered repository;
-// refused is true when it goes to the broker's host and asks for a push that no
-// brokered repository covers.
+// Repository returns the repository that a git smart HTTP request to a broker's
+// host is about. query is the raw query ("service=git-receive-pack" of the first
+// request). ok is false for every other request.
 func (e *Evaluator) Repository(r Request, query string) (l Lease, ok bool) { return Lease{}, false }
 
 // AllowsPush reports whether a full ref name may be pushed.
