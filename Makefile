@@ -34,3 +34,29 @@ e2e:
 
 need-root:
 	@test "$$(id -u)" = 0 || { echo "make test needs root: it builds network namespaces and real sandboxes (try: sudo make test)" >&2; exit 1; }
+
+check: fmt-check vet staticcheck cross wasm deps-check ## what CI checks besides the tests
+
+fmt-check:
+	@out=$$(gofmt -l $$(git ls-files '*.go')); test -z "$$out" || { echo "gofmt would change:"; echo "$$out"; exit 1; }
+
+vet:
+	go vet ./...
+	go vet -tags breaks ./...
+	go vet -tags e2e ./testdata/...
+	cd cmd/wallproof-runsc && go vet .
+
+staticcheck:
+	go run $(STATICCHECK) ./...
+	go run $(STATICCHECK) -tags breaks ./battery/... ./policy/... ./cmd/...
+
+# What an auditor runs must build for their laptop.
+cross:
+	GOOS=darwin GOARCH=arm64 go build -o /dev/null ./cmd/wallproof
+	GOOS=windows GOARCH=amd64 go build -o /dev/null ./cmd/wallproof
+	GOOS=darwin GOARCH=arm64 go vet ./verify/... ./cmd/wallproof
+	GOOS=windows GOARCH=amd64 go vet ./verify/... ./cmd/wallproof
+	GOARCH=arm64 go build -o /dev/null ./cmd/wallproof
+
+clean:
+	rm -rf $(BIN) $(OUT)

@@ -72,3 +72,6 @@ func Clean(text string) string {
 		return r
 	}, text)
 }
+
+// IsTerminal reports whether f is a terminal.
+func IsTerminal(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }

@@ -1,0 +1,57 @@
+package battery
+
+import (
+	"io"
+	"time"
+
+	"github.com/wallproof/wallproof/attest/manifest"
+	"github.com/wallproof/wallproof/battery/image"
+	"github.com/wallproof/wallproof/battery/judge"
+	"github.com/wallproof/wallproof/battery/sandbox"
+	"github.com/wallproof/wallproof/policy"
+)
+
+// Options say what to attack and where to write the evidence.
+type Options struct {
+	Image  *image.Resolved
+	Policy *policy.Policy
+	Driver sandbox.Driver
+	Out    string // folder; the packet is written to Out/packet, which must not exist
+
+	Self  []string // argv prefix of this executable for hidden subcommands, e.g. {"/proc/self/exe"}
+	Probe string   // path of the static wallproof-probe
+	Agent string   // path of the static wallproof-agent
+	State string   // folder for what lives as long as the run; "" means the default
+
+	Tool     manifest.Tool
+	Progress func(Progress)   // called from several goroutines; nil drops it
+	Clock    func() time.Time // nil means time.Now
+	Random   io.Reader        // nil means crypto/rand
+	Breaks   Breaks           // empty unless built with the tag "breaks"
+}
+
+// Progress is one step of a run.
+type Progress struct {
+	Phase string // "control", "attack", "snapshot", or "" for the run as a whole
+	Text  string
+}
+
+// Result is what a run found.
+type Result struct {
+	Packet   string // path of the packet
+	Run      manifest.Run
+	Vectors  []judge.Summary
+	Critical int64 // escaped variants of critical techniques
+	Summary  manifest.Summary
+	Ignored  int // lines on the probes' output that did not authenticate
+}
+
+// Conclusive reports whether nothing escaped and every vector supports a claim.
+func (r *Result) Conclusive() bool {
+	for _, v := range r.Vectors {
+		if !v.Conclusive() {
+			return false
+		}
+	}
+	return true
+}

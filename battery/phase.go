@@ -1,0 +1,230 @@
+package battery
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/wallproof/wallproof/attest/manifest"
+	"github.com/wallproof/wallproof/battery/boundary"
+	"github.com/wallproof/wallproof/battery/sandbox"
+	"github.com/wallproof/wallproof/battery/witness"
+	"github.com/wallproof/wallproof/policy/proxy"
+	"github.com/wallproof/wallproof/probes/nonce"
+)
+
+// The sandboxes of a phase. The names are those of the boundary's boxes too.
+const (
+	boxWork   = "work"
+	boxTenant = "tenant"
+	boxAgent  = "agent"
+)
+
+// Users of the helper processes: neither is root's nor the other's, so that one
+// cannot signal or trace the other.
+const (
+	proxyUID   = 65531
+	witnessUID = 65532
+)
+
+// cleanupTimeout bounds how long a phase takes to put everything back, also
+// after its context has ended.
+const cleanupTimeout = 30 * time.Second
+
+// phase is one half of a run: the control or the attack, with everything that
+// it alone uses.
+type phase struct {
+	r        *run
+	name     string // nonce.PhaseControl or nonce.PhaseAttack
+	letter   string // as in names of namespaces
+	canaries canaries
+	dir      string // of the run's state
+
+	stage     *boundary.Stage
+	world     *witness.Process
+	worldCA   witness.CA
+	caPEM     string // what the sandboxes trust
+	sandboxes map[string]sandbox.Sandbox
+	undo      []func(context.Context) error
+
+	mu       sync.Mutex
+	events   []proxy.Event
+	denials  []boundary.Denial
+	own      []manifest.Observation // probe and runner, as they come
+	ignored  int
+	drained  chan struct{}
+	filter   [2]boundary.FilterState // before the first and after the last byte of untrusted code
+	verified boundary.Verification
+}
+
+func (r *run) newPhase(name, letter string) (*phase, error) {
+	c, err := newCanaries(r.policy, r.roles, r.random)
+	if err != nil {
+		return nil, err
+	}
+	return &phase{r: r, name: name, letter: letter, canaries: c, dir: filepath.Join(r.state, letter), sandboxes: map[string]sandbox.Sandbox{}}, nil
+}
+
+func (p *phase) attacking() bool { return p.name == nonce.PhaseAttack }
+
+func (p *phase) step(format string, args ...any) { p.r.step(p.name, fmt.Sprintf(format, args...)) }
+
+// defer_ registers how something is put back. The last registered runs first.
+func (p *phase) onClose(f func(context.Context) error) { p.undo = append(p.undo, f) }
+
+// close puts everything back. It runs whatever happened and reports what could
+// not be undone.
+func (p *phase) close() error {
+	ctx, cancel := context.WithTimeout(context.Background(), cleanupTimeout)
+	defer cancel()
+	var errs []error
+	for i := len(p.undo) - 1; i >= 0; i-- {
+		errs = append(errs, p.undo[i](ctx))
+	}
+	p.undo = nil
+	return errors.Join(errs...)
+}
+
+// open builds the phase: namespaces, world, proxies, sandboxes. Untrusted code
+// has not run yet when it returns.
+func (p *phase) open(ctx context.Context) error {
+	if err := os.MkdirAll(p.dir, 0o711); err != nil {
+		return storage("create the phase's folder", err)
+	}
+	steps := []struct {
+		what string
+		do   func(context.Context) error
+	}{
+		{"build the namespaces", p.buildStage},
+		{"start the world", p.startWorld},
+		{"start the proxies", p.startProxies},
+		{"verify the packet filter in place", p.verifyStage},
+		{"start the sandboxes", p.startSandboxes},
+	}
+	for _, s := range steps {
+		p.step("%s", s.what)
+		if err := s.do(ctx); err != nil {
+			return fmt.Errorf("%s: %s: %w", p.name, s.what, err)
+		}
+	}
+	return nil
+}
+
+func (p *phase) buildStage(ctx context.Context) error {
+	cfg := boundary.Config{Run: p.r.id, Phase: p.letter, Boxes: []string{boxWork, boxTenant, boxAgent},
+		Mode: boundary.Open, Uplink: boundary.World, ProxyUID: proxyUID, SOCKS: true}
+	if p.attacking() {
+		cfg.Mode, cfg.Hooks = boundary.Enforced, p.r.opt.Breaks.boundary()
+	}
+	stage, err := boundary.Build(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	p.stage = stage
+	p.drained = make(chan struct{})
+	go p.drain()
+	p.onClose(func(context.Context) error { err := stage.Close(); <-p.drained; return err })
+	return nil
+}
+
+// drain keeps the packet filter's records, up to a bound far above what the
+// battery itself can cause: a flood from inside only costs later records.
+func (p *phase) drain() {
+	defer close(p.drained)
+	for d := range p.stage.Denials() {
+		p.mu.Lock()
+		if len(p.denials) < maxDenials {
+			p.denials = append(p.denials, d)
+		}
+		p.mu.Unlock()
+	}
+}
+
+const (
+	maxDenials = 1 << 17
+	maxEvents  = 1 << 17
+)
+
+func (p *phase) startWorld(ctx context.Context) error {
+	files, err := p.stage.WorldListeners()
+	if err != nil {
+		return err
+	}
+	defer closeFiles(files)
+	if p.worldCA, err = witness.NewCA(); err != nil {
+		return err
+	}
+	cfg := p.worldConfig()
+	l := witness.Launch{Argv: p.r.self("world"), NetNS: p.stage.WorldNS(), UID: witnessUID, GID: witnessUID}
+	for _, f := range files {
+		kind, ok := worldSocket(f.Name)
+		if !ok {
+			return fmt.Errorf("the boundary offers a socket %q that the witness does not know", f.Name)
+		}
+		cfg.Sockets = append(cfg.Sockets, witness.Socket{Kind: kind, FD: len(l.Files)})
+		l.Files = append(l.Files, f.File)
+	}
+	l.Config = cfg
+	if p.world, err = witness.Start(ctx, l); err != nil {
+		return err
+	}
+	p.onClose(p.world.Stop)
+	return nil
+}
+
+// verifyStage shows that the filter is what it should be before anything
+// untrusted starts. A seeded break may make it something else on purpose.
+func (p *phase) verifyStage(ctx context.Context) error {
+	v, err := p.stage.VerifyInPlace(ctx)
+	if err != nil && !p.r.opt.Breaks.any() {
+		return err
+	}
+	p.verified = v
+	return nil
+}
+
+// event takes one record of the enforcing proxy.
+func (p *phase) event(e proxy.Event) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.events) < maxEvents {
+		p.events = append(p.events, e)
+	}
+}
+
+// observe takes one observation of the probe or of the runner.
+func (p *phase) observe(o manifest.Observation) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.own = append(p.own, o)
+}
+
+// markFilter notes the filter's state before (0) and after (1) untrusted code.
+func (p *phase) markFilter(i int) error {
+	s, err := p.stage.FilterState()
+	if err != nil {
+		return fmt.Errorf("%s: read the packet filter: %w", p.name, err)
+	}
+	p.filter[i] = s
+	return nil
+}
+
+func (p *phase) filterIntact() bool {
+	return p.filter[0] == p.filter[1] && p.filter[0].Digest != ""
+}
+
+// filterLog is what the packet keeps of the filter.
+type filterLog struct {
+	Before boundary.FilterState `json:"before"`
+	After  boundary.FilterState `json:"after"`
+	Checks []string             `json:"checks"`
+}
+
+func (p *phase) filterLog() ([]byte, error) {
+	return json.Marshal(filterLog{Before: p.filter[0], After: p.filter[1], Checks: p.verified.Checks})
+}

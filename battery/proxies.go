@@ -1,0 +1,164 @@
+package battery
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"strings"
+
+	"github.com/wallproof/wallproof/battery/witness"
+	"github.com/wallproof/wallproof/internal/procs"
+	"github.com/wallproof/wallproof/policy/proxy"
+)
+
+// worldResolver is where the world's DNS answers (see docs/architecture.md).
+const worldResolver = "203.0.113.2:53"
+
+// worldSocket says what the witness does with a socket of the boundary's.
+func worldSocket(name string) (witness.SocketKind, bool) {
+	switch {
+	case strings.HasPrefix(name, "any-tcp"):
+		return witness.SocketTCP, true
+	case strings.HasPrefix(name, "any-udp"):
+		return witness.SocketUDP, true
+	case name == "capture":
+		return witness.SocketCapture, true
+	}
+	return "", false
+}
+
+// openSocket says what the open proxy does with a socket of the router's.
+func openSocket(name string) (witness.SocketKind, bool) {
+	switch name {
+	case "proxy", "socks":
+		return witness.SocketProxy, true
+	case "dns-udp":
+		return witness.SocketDNSUDP, true
+	case "dns-tcp":
+		return witness.SocketDNSTCP, true
+	}
+	return "", false
+}
+
+// enforcingSocket says what the enforcing proxy does with a socket of the
+// router's.
+func enforcingSocket(name string) (proxy.Kind, bool) {
+	switch name {
+	case "proxy":
+		return proxy.KindExplicit, true
+	case "socks":
+		return proxy.KindSOCKS, true
+	case "dns-udp":
+		return proxy.KindDNSUDP, true
+	case "dns-tcp":
+		return proxy.KindDNSTCP, true
+	case "transparent":
+		return proxy.KindTransparent, true
+	}
+	return "", false
+}
+
+func closeFiles(files []procs.NamedFile) {
+	for _, f := range files {
+		f.File.Close()
+	}
+}
+
+// localAddr is the address that a listening socket is bound to.
+func localAddr(f *os.File) (netip.Addr, error) {
+	type addressed interface{ Addr() net.Addr }
+	var a net.Addr
+	if l, err := net.FileListener(f); err == nil {
+		defer l.Close()
+		a = l.(addressed).Addr()
+	} else if c, err := net.FilePacketConn(f); err == nil {
+		defer c.Close()
+		a = c.LocalAddr()
+	} else {
+		return netip.Addr{}, fmt.Errorf("read a socket's address: %w", err)
+	}
+	ap, err := netip.ParseAddrPort(a.String())
+	return ap.Addr().Unmap(), err
+}
+
+// startProxies puts a proxy and a resolver behind the router's sockets: in the
+// control one open proxy for all, in the attack one enforcing proxy a tenant.
+func (p *phase) startProxies(ctx context.Context) error {
+	files, err := p.stage.Listeners()
+	if err != nil {
+		return err
+	}
+	defer closeFiles(files)
+	if !p.attacking() {
+		return p.startOpenProxy(ctx, files)
+	}
+	tenant, _ := p.stage.Box(boxTenant)
+	var ours, theirs []procs.NamedFile
+	for _, f := range files {
+		addr, err := localAddr(f.File)
+		if err != nil {
+			return err
+		}
+		if addr == tenant.Gateway4 || addr == tenant.Gateway6 {
+			theirs = append(theirs, f)
+		} else {
+			ours = append(ours, f)
+		}
+	}
+	ca, err := p.startProxy(ctx, ours, p.canaries.own)
+	if err != nil {
+		return err
+	}
+	p.caPEM = ca + p.worldCA.CertPEM
+	if _, err := p.startProxy(ctx, theirs, p.canaries.tenant); err != nil {
+		return fmt.Errorf("the second tenant's: %w", err)
+	}
+	return nil
+}
+
+func (p *phase) startOpenProxy(ctx context.Context, files []procs.NamedFile) error {
+	l := witness.Launch{Argv: p.r.self("world"), NetNS: p.stage.RouterNS(), UID: witnessUID, GID: witnessUID}
+	cfg := p.openConfig()
+	for _, f := range files {
+		kind, ok := openSocket(f.Name)
+		if !ok {
+			return fmt.Errorf("the boundary offers a socket %q that the open proxy does not know", f.Name)
+		}
+		cfg.Sockets = append(cfg.Sockets, witness.Socket{Kind: kind, FD: len(l.Files)})
+		l.Files = append(l.Files, f.File)
+	}
+	l.Config = cfg
+	open, err := witness.Start(ctx, l)
+	if err != nil {
+		return err
+	}
+	p.onClose(open.Stop)
+	p.caPEM = p.worldCA.CertPEM
+	return nil
+}
+
+// startProxy starts an enforcing proxy with one tenant's secrets, all of them
+// canaries, and returns its certificate authority.
+func (p *phase) startProxy(ctx context.Context, files []procs.NamedFile, secrets tenantSecrets) (string, error) {
+	l := proxy.Launch{Argv: p.r.self("proxy"), NetNS: p.stage.RouterNS(), UID: proxyUID, GID: proxyUID, Event: p.event}
+	l.Config = proxy.Config{
+		RunID: p.r.id, Policy: string(p.r.canonical), Secrets: secrets.proxy(), Broker: p.canaries.broker(),
+		Upstream: proxy.Upstream{RootsPEM: p.worldCA.CertPEM, Resolver: worldResolver},
+		Breaks:   p.r.opt.Breaks.proxy(),
+	}
+	if err := addListeners(&l, files); err != nil {
+		return "", err
+	}
+	px, err := proxy.Start(ctx, l)
+	if err != nil {
+		return "", err
+	}
+	p.onClose(px.Stop)
+	if px.Ready.PolicyHash != p.r.policyDigest {
+		return "", fmt.Errorf("the proxy enforces policy %s and not %s", px.Ready.PolicyHash, p.r.policyDigest)
+	}
+	p.enforcement = px.Ready.Enforcement
+	return px.Ready.CAPEM, nil
+}

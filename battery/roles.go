@@ -1,0 +1,212 @@
+package battery
+
+import (
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/wallproof/wallproof/battery/witness"
+	"github.com/wallproof/wallproof/battery/witness/addr"
+	"github.com/wallproof/wallproof/policy"
+	"github.com/wallproof/wallproof/policy/host"
+	"github.com/wallproof/wallproof/probes"
+	"github.com/wallproof/wallproof/probes/catalog"
+)
+
+// outsideSuffix is the attacker's domain. It lies below a reserved top-level
+// name, so no policy for real hosts allows it by accident; if one does, the
+// next is tried.
+var outsideSuffixes = []string{"collector.wallproof-attacker.example", "collector.wallproof-attacker.test", "collector.wallproof-attacker.invalid"}
+
+// maxSamples bounds how many allow entries are looked at for a usable target.
+const maxSamples = 256
+
+// roles are the parts that hosts of the policy under test play: which one is the
+// allowed target, where secrets are injected, what is brokered, and where the
+// attacker sits.
+type roles struct {
+	allowed   *policy.Sample
+	write     bool
+	injected  []injected // distinct hosts, at most two are used
+	lease     *policy.Lease
+	suffix    string
+	hosts     map[string]string // for the witness: host → role
+	blocked   probes.Blocked
+	wildcard  bool
+	internet  bool // hosts that no entry names are reachable
+	private   bool // an entry opens a private range
+	modelHost string
+}
+
+type injected struct {
+	sample  policy.Sample
+	setting policy.Setting
+}
+
+// assign finds the parts in a policy.
+func assign(e *policy.Evaluator) (*roles, error) {
+	r := &roles{hosts: map[string]string{}, internet: e.OpensInternet(), private: e.OpensPrivate() || e.OpensMetadata()}
+	r.target(e)
+	r.secrets(e)
+	r.broker(e)
+	r.model(e.Policy())
+	if err := r.attacker(e); err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+// target picks the allowed host: one that takes a GET and asks for no
+// credential is best, as it has the fewest ways to fail.
+func (r *roles) target(e *policy.Evaluator) {
+	best := -1
+	for _, s := range e.Allowed(maxSamples) {
+		name := s.Request.Host.String()
+		if _, ok := r.hosts[name]; !ok {
+			r.hosts[name] = witness.HostAllowed
+		}
+		r.wildcard = r.wildcard || s.Wild
+		score := 0
+		if s.Request.Method == "" || s.Request.Method == "GET" {
+			score += 4
+		}
+		if len(s.Secrets) == 0 {
+			score += 2
+		}
+		if !s.Wild {
+			score++
+		}
+		if score > best {
+			best = score
+			r.allowed = &s
+		}
+	}
+	if r.allowed == nil {
+		return
+	}
+	post := r.allowed.Request
+	post.Method = "POST"
+	r.write = e.Request(post).Allowed()
+	r.blocked = blockedBeside(e, r.allowed.Request)
+}
+
+// blockedBeside looks for things that the policy refuses close to an allowed
+// request.
+func blockedBeside(e *policy.Evaluator, req policy.Request) probes.Blocked {
+	var b probes.Blocked
+	denied := func(change func(*policy.Request)) bool {
+		q := req
+		change(&q)
+		return !e.Request(q).Allowed()
+	}
+	for _, p := range []string{"/private/", "/admin/", "/wallproof-private/"} {
+		if denied(func(q *policy.Request) { q.Path = p }) {
+			b.Path = p
+			break
+		}
+	}
+	for _, m := range []string{"DELETE", "PUT", "POST"} {
+		if denied(func(q *policy.Request) { q.Method = m }) {
+			b.Method = m
+			break
+		}
+	}
+	for _, p := range []uint16{8443, 22, 8080} {
+		if denied(func(q *policy.Request) { q.Port = p }) {
+			b.Port = int(p)
+			break
+		}
+	}
+	if denied(func(q *policy.Request) { q.Scheme, q.Port = "http", 80 }) {
+		b.Scheme = "http"
+	}
+	return b
+}
+
+// secrets picks requests into which a secret is injected, one a host.
+func (r *roles) secrets(e *policy.Evaluator) {
+	var seen []string
+	for _, s := range e.Injected() {
+		name := s.Request.Host.String()
+		rule := e.Injection(s.Request)
+		if rule == nil || len(rule.Set) == 0 || slices.Contains(seen, name) {
+			continue
+		}
+		seen = append(seen, name)
+		r.hosts[name] = witness.HostAllowed
+		r.injected = append(r.injected, injected{sample: s, setting: rule.Set[0]})
+	}
+}
+
+// broker picks the brokered repository: one that may be pushed to is best.
+func (r *roles) broker(e *policy.Evaluator) {
+	for _, l := range e.Brokered() {
+		r.hosts[l.Broker.Host] = witness.HostForge
+		if u, err := url.Parse(l.Broker.API); err == nil && u.Hostname() != "" {
+			r.hosts[u.Hostname()] = witness.HostForge
+		}
+		if r.lease == nil || (len(r.lease.Repository.Push) == 0 && len(l.Repository.Push) > 0) {
+			r.lease = &l
+		}
+	}
+}
+
+func (r *roles) model(p *policy.Policy) {
+	if p.Model == nil {
+		return
+	}
+	r.modelHost = p.Model.Host.String()
+	r.hosts[r.modelHost] = witness.HostModel
+}
+
+// attacker finds a domain that the policy does not allow. Under a policy that
+// opens the internet there is none, and the techniques that need one do not
+// apply.
+func (r *roles) attacker(e *policy.Evaluator) error {
+	for _, suffix := range outsideSuffixes {
+		h, err := host.Parse("x." + suffix)
+		if err != nil {
+			return fmt.Errorf("parse the attacker's domain: %w", err)
+		}
+		if _, denied := e.Denies(h); denied {
+			r.suffix = suffix
+			return nil
+		}
+	}
+	r.suffix = outsideSuffixes[0]
+	if !r.internet {
+		return fmt.Errorf("the policy allows every name below %s; the battery needs one that it denies", strings.Join(outsideSuffixes, ", "))
+	}
+	return nil
+}
+
+// unmet returns, for each requirement that the policy does not meet, the fact
+// that says so.
+func (r *roles) unmet() map[catalog.Requirement]string {
+	out := map[catalog.Requirement]string{}
+	miss := func(missing bool, req catalog.Requirement, fact string) {
+		if missing {
+			out[req] = fact
+		}
+	}
+	miss(len(r.injected) == 0, catalog.NeedsInjection, "the policy injects no secret")
+	miss(len(r.injected) < 2, catalog.NeedsSecondHost, "the policy injects secrets for fewer than two hosts")
+	miss(r.lease == nil, catalog.NeedsBroker, "the policy brokers no repository")
+	miss(r.internet, catalog.NeedsNoInternet, "the policy allows the open internet")
+	miss(r.private, catalog.NeedsNoPrivate, "the policy opens a private range")
+	miss(r.allowed == nil, catalog.NeedsAllowedHost, "the policy allows no host")
+	miss(!r.write, catalog.NeedsWrite, "the policy allows no request with a body at the allowed host")
+	miss(r.blocked.Path == "", catalog.NeedsBlockedPath, "the policy refuses no path at the allowed host")
+	miss(!r.wildcard, catalog.NeedsWildcard, "the policy allows no names below a domain")
+	miss(r.modelHost == "", catalog.NeedsModel, "the policy has no model")
+	return out
+}
+
+// hostPair is the world's addresses of a name, with the port where there is one.
+func hostPair(name string, port uint16) probes.Pair {
+	if port == 0 {
+		return probes.Pair{V4: addr.Host4(name).String(), V6: addr.Host6(name).String()}
+	}
+	return probes.Pair{V4: fmt.Sprintf("%s:%d", addr.Host4(name), port), V6: fmt.Sprintf("[%s]:%d", addr.Host6(name), port)}
+}

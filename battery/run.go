@@ -1,0 +1,340 @@
+package battery
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"time"
+
+	"github.com/wallproof/wallproof/attest/manifest"
+	"github.com/wallproof/wallproof/battery/boundary"
+	"github.com/wallproof/wallproof/battery/image"
+	"github.com/wallproof/wallproof/battery/judge"
+	"github.com/wallproof/wallproof/battery/sandbox"
+	"github.com/wallproof/wallproof/internal/canon"
+	"github.com/wallproof/wallproof/policy"
+	"github.com/wallproof/wallproof/probes/catalog"
+	"github.com/wallproof/wallproof/probes/nonce"
+	"golang.org/x/sync/errgroup"
+)
+
+// run is one run of the battery.
+type run struct {
+	opt          Options
+	id           string // 8 hex characters
+	nonceKey     []byte
+	random       io.Reader
+	clock        func() time.Time
+	state        string // folder of what lives as long as the run
+	rootfs       string
+	policy       *policy.Policy
+	evaluator    *policy.Evaluator
+	canonical    []byte
+	policyDigest string
+	roles        *roles
+	driver       sandbox.Description
+	rec          *recorder
+	control      *phase
+	attack       *phase
+	snapshots    *snapshots
+	plan         []planned
+	facts        map[string]string // isolation, as measured inside
+}
+
+// Run runs the whole battery and writes the packet. An error means that no
+// verdict was reached and that the packet, if there is one, is incomplete;
+// everything that was started has been stopped and removed.
+func Run(ctx context.Context, opt Options) (*Result, error) {
+	r, err := newRun(ctx, opt)
+	if err != nil {
+		return nil, err
+	}
+	release, err := boundary.Claim(r.id)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	defer os.RemoveAll(r.state)
+	if r.rec, err = newRecorder(opt.Out); err != nil {
+		return nil, err
+	}
+	defer r.rec.close()
+	res, err := r.execute(ctx)
+	if closing := errors.Join(r.control.close(), r.attack.close(), r.snapshots.close()); err == nil && closing != nil {
+		err = fmt.Errorf("put the machine back: %w", closing)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return res, nil
+}
+
+// newRun checks everything that can be checked before anything is started.
+func newRun(ctx context.Context, opt Options) (*run, error) {
+	r := &run{opt: opt, policy: opt.Policy, clock: opt.Clock, random: opt.Random}
+	if r.clock == nil {
+		r.clock = time.Now
+	}
+	if r.random == nil {
+		r.random = rand.Reader
+	}
+	secret := make([]byte, 36)
+	if _, err := io.ReadFull(r.random, secret); err != nil {
+		return nil, fmt.Errorf("draw the run's key: %w", err)
+	}
+	r.id, r.nonceKey = hex.EncodeToString(secret[:4]), secret[4:]
+	var err error
+	if r.evaluator, err = policy.Compile(opt.Policy); err != nil {
+		return nil, err
+	}
+	if r.canonical, err = opt.Policy.Canonical(); err != nil {
+		return nil, err
+	}
+	if r.policyDigest, err = opt.Policy.Digest(); err != nil {
+		return nil, err
+	}
+	if r.roles, err = assign(r.evaluator); err != nil {
+		return nil, err
+	}
+	if r.driver, err = opt.Driver.Describe(ctx); err != nil {
+		return nil, fmt.Errorf("use the sandbox driver: %w", err)
+	}
+	r.state = opt.State
+	if r.state == "" {
+		r.state = filepath.Join(StateRoot, r.id)
+	}
+	if r.control, err = r.newPhase(nonce.PhaseControl, "c"); err != nil {
+		return nil, err
+	}
+	if r.attack, err = r.newPhase(nonce.PhaseAttack, "a"); err != nil {
+		return nil, err
+	}
+	r.snapshots = &snapshots{r: r}
+	return r, nil
+}
+
+// StateRoot is where runs keep what lives as long as they do: unpacked images,
+// sockets, checkpoints. gc looks here.
+const StateRoot = "/var/lib/wallproof/runs"
+
+func (r *run) step(phase, text string) {
+	if r.opt.Progress != nil {
+		r.opt.Progress(Progress{Phase: phase, Text: text})
+	}
+}
+
+// self is the argv of a hidden subcommand of this executable.
+func (r *run) self(command string) []string {
+	return append(append([]string{}, r.opt.Self...), "internal", command)
+}
+
+func (r *run) now() string { return manifest.FormatTime(r.clock()) }
+
+// execute is the run between the claim and the clean-up.
+func (r *run) execute(ctx context.Context) (*Result, error) {
+	started := r.now()
+	if err := os.MkdirAll(r.state, 0o711); err != nil {
+		return nil, storage("create the run's folder", err)
+	}
+	r.step("", "unpack the image")
+	r.rootfs = filepath.Join(r.state, "rootfs")
+	if _, err := image.Unpack(ctx, r.opt.Image, r.rootfs, image.UnpackOptions{Command: r.self("unpack")}); err != nil {
+		return nil, err
+	}
+	if err := r.openPhases(ctx); err != nil {
+		return nil, err
+	}
+	r.plan = plan(catalog.All(), r.unmet())
+	if err := r.writeRun(started); err != nil {
+		return nil, err
+	}
+	if err := r.attackAll(ctx); err != nil {
+		return nil, err
+	}
+	r.step("", "judge and record")
+	return r.record()
+}
+
+// openPhases builds both phases side by side; nothing untrusted runs yet but
+// the probe that measures the sandbox.
+func (r *run) openPhases(ctx context.Context) error {
+	g, ctx := errgroup.WithContext(ctx)
+	for _, p := range []*phase{r.control, r.attack} {
+		g.Go(func() error { return p.open(ctx) })
+	}
+	if err := g.Wait(); err != nil {
+		return err
+	}
+	var err error
+	r.facts, err = r.attack.measure(ctx)
+	return err
+}
+
+// attackAll runs every applicable technique in both phases.
+func (r *run) attackAll(ctx context.Context) error {
+	g, ctx := errgroup.WithContext(ctx)
+	for _, p := range []*phase{r.control, r.attack} {
+		g.Go(func() error { return p.attackAll(ctx) })
+	}
+	g.Go(func() error { return r.snapshots.run(ctx) })
+	return g.Wait()
+}
+
+// writeRun writes entry 0.
+func (r *run) writeRun(started string) error {
+	probe, err := fileDigest(r.opt.Probe)
+	if err != nil {
+		return err
+	}
+	img := r.opt.Image
+	isolation := map[string]string{}
+	for k, v := range r.driver.Facts {
+		isolation["driver."+k] = v
+	}
+	for k, v := range r.facts {
+		isolation[k] = v
+	}
+	enforcement := manifest.Enforcement{State: r.attack.enforcement}
+	if enforcement.State == manifest.EnforcementNothing {
+		enforcement.Reason = "the policy restricts, injects and brokers nothing"
+	}
+	return r.rec.manifest.WriteRun(manifest.Run{
+		RunID:        r.id,
+		Image:        manifest.Image{Reference: img.Reference, Digest: img.Digest, IndexDigest: img.IndexDigest, Platform: img.Platform},
+		PolicyDigest: r.policyDigest,
+		Driver:       manifest.Driver{Name: r.driver.Name, Version: r.driver.Version, ConfigDigest: r.driver.ConfigDigest, Isolation: isolation},
+		Proxy:        manifest.Proxy{Version: r.opt.Tool.Version, ConfigDigest: r.attack.proxyConfigDigest(), Placement: "outside-sandbox"},
+		ProbeDigest:  probe, CatalogDigest: catalog.Digest(), Tool: r.opt.Tool,
+		Host:          manifest.Host{Kernel: kernelRelease(), Arch: runtime.GOARCH},
+		Enforcement:   enforcement,
+		Substitutions: substitutions(),
+		Started:       started,
+	})
+}
+
+// substitutions lists what stood in for the real thing.
+func substitutions() []string {
+	return []string{
+		"the internet: a network namespace that answers on every address",
+		"the upstream certificate authorities: one of the world's own",
+		"the upstream resolver: the world's own",
+		"every secret that the policy names: a canary",
+	}
+}
+
+func fileDigest(path string) (string, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return "", fmt.Errorf("hash the probe: %w", err)
+	}
+	defer f.Close()
+	h := sha256.New()
+	if _, err := io.Copy(h, f); err != nil {
+		return "", fmt.Errorf("hash the probe: %w", err)
+	}
+	return "sha256:" + hex.EncodeToString(h.Sum(nil)), nil
+}
+
+// record judges every variant and writes the rest of the packet.
+func (r *run) record() (*Result, error) {
+	control, attack := r.control.observations(), r.attack.observations()
+	control = append(control, r.snapshots.observations(nonce.PhaseControl)...)
+	attack = append(attack, r.snapshots.observations(nonce.PhaseAttack)...)
+	sortObservations(control)
+	sortObservations(attack)
+	if err := r.writeEvidence(control, attack); err != nil {
+		return nil, err
+	}
+	entries, err := r.writeEntries(control, attack)
+	if err != nil {
+		return nil, err
+	}
+	sum, err := r.rec.manifest.Close(hex.EncodeToString(r.nonceKey), r.now())
+	if err != nil {
+		return nil, storage("close the manifest", err)
+	}
+	if err := r.prove(); err != nil {
+		return nil, err
+	}
+	return &Result{Packet: r.rec.dir, Vectors: judge.Vectors(catalog.All(), entries), Critical: judge.CriticalEscapes(catalog.All(), entries),
+		Summary: sum, Ignored: r.control.ignored + r.attack.ignored + r.snapshots.ignored}, nil
+}
+
+// writeEvidence writes what the entries are derived from.
+func (r *run) writeEvidence(control, attack []manifest.Observation) error {
+	if err := r.rec.writeFile("policy.canonical.json", r.canonical); err != nil {
+		return err
+	}
+	for _, f := range []struct {
+		name string
+		obs  []manifest.Observation
+	}{{"observations/control.jsonl", control}, {"observations/attack.jsonl", attack}} {
+		if err := writeLines(r.rec, f.name, f.obs); err != nil {
+			return err
+		}
+	}
+	if err := writeLines(r.rec, "logs/proxy.jsonl", r.attack.events); err != nil {
+		return err
+	}
+	return writeLines(r.rec, "logs/filter.jsonl", []filterLog{r.control.filterLog(), r.attack.filterLog()})
+}
+
+// writeEntries writes one judged entry a variant.
+func (r *run) writeEntries(control, attack []manifest.Observation) ([]manifest.Technique, error) {
+	byNonce := map[string][]manifest.Observation{}
+	for _, o := range append(append([]manifest.Observation{}, control...), attack...) {
+		byNonce[o.Nonce] = append(byNonce[o.Nonce], o)
+	}
+	entries := make([]manifest.Technique, 0, len(r.plan))
+	for _, p := range r.plan {
+		e := r.entry(p)
+		for _, ph := range []struct {
+			rec  *manifest.Phase
+			p    *phase
+			all  []manifest.Observation
+			name string
+		}{{&e.Control, r.control, control, nonce.PhaseControl}, {&e.Attack, r.attack, attack, nonce.PhaseAttack}} {
+			if obs := byNonce[ph.rec.Nonce]; obs != nil {
+				ph.rec.Observations = obs
+			}
+			ph.rec.Sandbox = string(p.stage)
+			ph.rec.FilterIntact = ph.p.filterIntact()
+			ph.rec.Heartbeat = judge.Heartbeats(ph.all, r.nonceKey, r.id, ph.rec.Sandbox, ph.name)
+		}
+		v := judge.Judge(p.technique, e, judge.Proofs{Control: nonce.Proof(r.nonceKey, e.Control.Nonce), Attack: nonce.Proof(r.nonceKey, e.Attack.Nonce)})
+		e.Outcome, e.Reason, e.Findings = string(v.Outcome), v.Reason, v.Findings
+		if err := r.rec.manifest.WriteTechnique(e); err != nil {
+			return nil, storage("write the manifest", err)
+		}
+		entries = append(entries, e)
+	}
+	return entries, nil
+}
+
+// prove writes the redaction proof over everything written so far.
+func (r *run) prove() error {
+	secrets := append(r.control.canaries.all(), r.attack.canaries.all()...)
+	proof, err := proveRedaction(r.rec.dir, secrets)
+	if err != nil {
+		return err
+	}
+	return r.rec.writeFile("redaction.json", proof)
+}
+
+// proxyConfigDigest names the proxy's configuration without its secrets: the
+// policy, the limits and what was substituted.
+func (p *phase) proxyConfigDigest() string {
+	b, err := canon.Marshal(map[string]any{"policy": p.r.policyDigest, "resolver": worldResolver, "listeners": p.kinds})
+	if err != nil {
+		return ""
+	}
+	sum := sha256.Sum256(b)
+	return "sha256:" + hex.EncodeToString(sum[:])
+}

@@ -1,0 +1,9 @@
+package main
+
+import "github.com/urfave/cli/v2"
+
+// platformCommands are the commands that need Linux, because they build the
+// boundary.
+func platformCommands() []*cli.Command {
+	return []*cli.Command{runCommand(), execCommand(), demoCommand(), doctorCommand(), gcCommand()}
+}

@@ -1,0 +1,175 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/urfave/cli/v2"
+	"github.com/wallproof/wallproof/attest/manifest"
+	"github.com/wallproof/wallproof/battery"
+	"github.com/wallproof/wallproof/battery/image"
+	"github.com/wallproof/wallproof/battery/judge"
+	"github.com/wallproof/wallproof/battery/sandbox"
+	"github.com/wallproof/wallproof/battery/sandbox/drivers"
+	"github.com/wallproof/wallproof/internal/term"
+	"github.com/wallproof/wallproof/internal/version"
+	"github.com/wallproof/wallproof/policy"
+)
+
+func imageFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.StringFlag{Name: "image", Aliases: []string{"i"}, Usage: "the image under test, pinned: `REF`@sha256:…, an OCI layout folder, or a tarball"},
+		&cli.BoolFlag{Name: "resolve", Usage: "accept a tag in --image; its digest is recorded and only the digest is used from then on"},
+		&cli.StringFlag{Name: "platform", Usage: "`OS/ARCH` to pick from an index (default: this machine's)"},
+	}
+}
+
+func driverFlag() *cli.StringFlag {
+	return &cli.StringFlag{Name: "driver", Value: "gvisor", Usage: "sandbox `DRIVER`: " + joinNames(drivers.Names())}
+}
+
+func runCommand() *cli.Command {
+	return &cli.Command{
+		Name:  "run",
+		Usage: "attack a pinned image inside the boundary and write the evidence packet",
+		Description: "Runs every technique twice, once with the boundary removed (it must succeed) and once against the real one, and\n" +
+			"writes DIR/packet. No real secret is resolved: everything that the policy would inject is a canary. Needs root.\n\n" +
+			"Exit code: 0 nothing escaped and every vector is conclusive, 3 an escape or an inconclusive vector, 1 it could not run.\n\n" +
+			"Examples:\n   wallproof run --image registry.example/app@sha256:… --policy policy.yaml --out evidence\n" +
+			"   wallproof run --image ./layout --policy policy.yaml --out evidence --output json",
+		Flags: append(imageFlags(), policyFlag(), driverFlag(), outputFlag("text or json"),
+			&cli.StringFlag{Name: "out", Usage: "`DIR` that gets the packet, as DIR/packet"}),
+		Action: func(c *cli.Context) error {
+			if err := needRoot("run"); err != nil {
+				return err
+			}
+			opt, err := runOptions(c)
+			if err != nil {
+				return err
+			}
+			res, err := runBattery(c.Context, opt)
+			if err != nil {
+				return err
+			}
+			if err := printResult(c, res); err != nil {
+				return err
+			}
+			if !res.Conclusive() {
+				return &exitError{code: exitHeld}
+			}
+			return nil
+		},
+	}
+}
+
+// runOptions reads what the command line asks for, cheapest checks first.
+func runOptions(c *cli.Context) (battery.Options, error) {
+	out := c.String("out")
+	if out == "" {
+		return battery.Options{}, errors.New("no output folder given; name one with --out DIR")
+	}
+	p, err := readPolicy(c.String("policy"))
+	if err != nil {
+		return battery.Options{}, err
+	}
+	img, err := resolveImage(c.Context, c.String("image"), image.Options{ResolveTag: c.Bool("resolve"), Platform: c.String("platform")})
+	if err != nil {
+		return battery.Options{}, err
+	}
+	return batteryOptions(c.String("driver"), p, img, out)
+}
+
+func resolveImage(ctx context.Context, ref string, o image.Options) (*image.Resolved, error) {
+	if ref == "" {
+		return nil, errors.New("no image given; name one with --image REF@sha256:…")
+	}
+	img, err := image.Resolve(ctx, ref, o)
+	if err != nil {
+		return nil, fmt.Errorf("resolve the image: %w", err)
+	}
+	return img, nil
+}
+
+// batteryOptions puts together what a run needs of this installation.
+func batteryOptions(driver string, p *policy.Policy, img *image.Resolved, out string) (battery.Options, error) {
+	d, err := openDriver(driver)
+	if err != nil {
+		return battery.Options{}, err
+	}
+	opt := battery.Options{Image: img, Policy: p, Driver: d, Out: out, Self: []string{"/proc/self/exe"},
+		Tool: manifest.Tool{Version: version.String(), Commit: version.Commit}}
+	if opt.Probe, err = sibling("wallproof-probe"); err != nil {
+		return opt, err
+	}
+	opt.Agent, err = sibling("wallproof-agent")
+	return opt, err
+}
+
+func openDriver(name string) (sandbox.Driver, error) {
+	return drivers.New(name, drivers.Options{})
+}
+
+// sibling finds a helper binary beside this one.
+func sibling(name string) (string, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return "", fmt.Errorf("find this executable: %w", err)
+	}
+	path := filepath.Join(filepath.Dir(self), name)
+	if _, err := os.Stat(path); err != nil {
+		return "", fmt.Errorf("find %s beside %s: %w; build all binaries with `make build`", name, self, err)
+	}
+	return path, nil
+}
+
+// runBattery runs the battery with its progress shown.
+func runBattery(ctx context.Context, opt battery.Options) (*battery.Result, error) {
+	p := newProgress()
+	defer p.done()
+	opt.Progress = func(s battery.Progress) {
+		text := s.Text
+		if s.Phase != "" {
+			text = fmt.Sprintf("%-8s  %s", s.Phase, text)
+		}
+		p.step(text)
+	}
+	return battery.Run(ctx, opt)
+}
+
+func printResult(c *cli.Context, res *battery.Result) error {
+	if c.String("output") == "json" {
+		return printJSON(c.App.Writer, runReport(res))
+	}
+	printVectors(c.App.Writer, term.StyleOf(c.App.Writer), res.Vectors, res.Critical)
+	fmt.Fprintf(c.App.Writer, "\n  packet: %s\n  next:   wallproof attest %s --key KEY\n", res.Packet, res.Packet)
+	return nil
+}
+
+// report is the result of a run as JSON.
+type report struct {
+	Packet   string         `json:"packet"`
+	Head     string         `json:"head"`
+	Count    int64          `json:"count"`
+	Critical int64          `json:"criticalEscapes"`
+	Ignored  int            `json:"unauthenticatedLines"`
+	Vectors  []vectorReport `json:"vectors"`
+}
+
+type vectorReport struct {
+	Vector   string                  `json:"vector"`
+	Outcome  judge.Outcome           `json:"outcome"`
+	Severity string                  `json:"severity"`
+	Totals   map[judge.Outcome]int64 `json:"totals"`
+	Reasons  []string                `json:"reasons,omitempty"`
+}
+
+func runReport(res *battery.Result) report {
+	out := report{Packet: res.Packet, Head: res.Summary.Head, Count: res.Summary.Count, Critical: res.Critical, Ignored: res.Ignored}
+	for _, v := range res.Vectors {
+		out.Vectors = append(out.Vectors, vectorReport{string(v.Vector), v.Outcome, string(v.Severity), v.Totals, v.Reasons})
+	}
+	return out
+}
