@@ -50,7 +50,9 @@ type Snapshotter interface {
 	// overlay) into dir. The sandbox goes on when leave is set, else it ends.
 	Checkpoint(ctx context.Context, sb Sandbox, dir string, leave bool) error
 	// Restore starts a new sandbox from a checkpoint. spec must describe the
-	// same root file system and mounts as the one that was saved.
+	// same root file system and mounts as the one that was saved; id, network
+	// namespace and host name may be others. Init and its descendants go on;
+	// what Exec started need not.
 	Restore(ctx context.Context, spec Spec, dir string) (Sandbox, error)
 }
 

@@ -24,6 +24,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strconv"
 	"sync"
 
@@ -71,6 +72,9 @@ type host struct {
 func New(o Options) *Driver {
 	if o.StateDir == "" {
 		o.StateDir = DefaultStateDir
+	}
+	if abs, err := filepath.Abs(o.StateDir); err == nil {
+		o.StateDir = abs // the runtime is started in another folder
 	}
 	return &Driver{opts: o, host: sync.OnceValues(func() (host, error) { return lookAround(o.Runtime) })}
 }

@@ -176,8 +176,15 @@ func (x *execution) run(ctx context.Context) (int, error) {
 	}
 }
 
-// result tells the command's exit from the runtime's failure.
+// errEnded means that the sandbox was ended while a command ran in it.
+var errEnded = errors.New("the sandbox was stopped meanwhile")
+
+// result tells the command's exit from the runtime's failure. When the sandbox
+// is being ended the runtime may report an exit of 0 that never was.
 func (x *execution) result() (int, error) {
+	if x.box.ending.Load() {
+		return -1, errEnded
+	}
 	exit := x.cmd.ProcessState.ExitCode()
 	if exit != runtimeFailed && exit >= 0 {
 		return exit, nil

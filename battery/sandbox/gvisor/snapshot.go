@@ -11,9 +11,9 @@ import (
 // Checkpoint implements sandbox.Snapshotter. dir is made if it is missing. The
 // image is not compressed, so that what is in it can be searched for.
 //
-// A process that Exec runs at that moment keeps the sandbox from being saved,
-// because its standard streams are pipes of the host; what shall be saved must
-// have been started by Init or have let go of its streams.
+// Of the processes only Init and its descendants live on in a restored
+// sandbox: gVisor ends what Exec started, because its streams cannot be saved.
+// Their memory is in the checkpoint all the same.
 func (d *Driver) Checkpoint(ctx context.Context, sb sandbox.Sandbox, dir string, leave bool) error {
 	b, ok := sb.(*box)
 	if !ok {
@@ -22,8 +22,12 @@ func (d *Driver) Checkpoint(ctx context.Context, sb sandbox.Sandbox, dir string,
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("checkpoint %s: %w", b.spec.ID, err)
 	}
+	if !leave {
+		b.ending.Store(true)
+	}
 	args := []string{b.dir.rootArg(), "checkpoint", "--image-path=" + dir, "--compression=none", fmt.Sprintf("--leave-running=%t", leave), b.spec.ID}
 	if err := b.host.runtime.run(ctx, b.dir.log(), args...); err != nil {
+		b.ending.Store(false)
 		return fmt.Errorf("checkpoint %s: %w", b.spec.ID, err)
 	}
 	if leave {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 
 	"github.com/wallproof/wallproof/battery/sandbox"
 )
@@ -14,8 +15,9 @@ type box struct {
 	dir  runDir
 	spec sandbox.Spec
 
-	mu   sync.Mutex // held while the sandbox is taken down
-	gone bool
+	ending atomic.Bool // set before the sandbox is ended on purpose
+	mu     sync.Mutex  // held while it is taken down
+	gone   bool
 }
 
 // Start implements sandbox.Driver. Its cost is two mounts and one invocation

@@ -22,6 +22,7 @@ const (
 // Stop implements sandbox.Sandbox. It goes on when ctx is cancelled already:
 // that is when it is most needed. Its own steps are bounded in time.
 func (b *box) Stop(context.Context) error {
+	b.ending.Store(true)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.gone {
