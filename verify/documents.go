@@ -1,0 +1,104 @@
+package verify
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/wallproof/wallproof/attest/packet"
+)
+
+var errOutsideRun = errors.New("outside the time of the run")
+
+func observationCode(err error) Code {
+	switch {
+	case errors.Is(err, errOutsideRun):
+		return CodeObservationsTime
+	case packet.ReasonOf(err) == packet.ReasonMissing:
+		return Code(packet.ReasonMissing)
+	}
+	return CodeObservationsMalformed
+}
+
+// documents reads the single documents of the packet. Only what is malformed is
+// reported here; what they mean is judged with the claims.
+func (i *inspection) documents() {
+	i.policy()
+	i.redaction()
+	i.threatModel()
+	i.redTeam()
+}
+
+func (i *inspection) policy() {
+	if !i.trusted(packet.PolicyFile) {
+		return
+	}
+	data, err := packet.ReadDocument(i.packet, packet.PolicyFile)
+	if err == nil {
+		i.derived.Policy, err = packet.ReadPolicy(data)
+	}
+	if err != nil {
+		i.fail(CheckClaims, CodePolicyForm, err.Error(), packet.PolicyFile)
+		return
+	}
+	if recorded := i.derived.Manifest.Run.PolicyDigest; recorded != i.derived.Policy.Digest {
+		i.fail(CheckClaims, CodeClaimsDiffer, fmt.Sprintf("the run was under policy %.80s, the packet holds %s", recorded, i.derived.Policy.Digest), packet.PolicyFile)
+	}
+}
+
+// redaction reads the proof and what it covers.
+func (i *inspection) redaction() {
+	if !i.trusted(packet.RedactionFile) {
+		i.skip(CheckRedaction, CodeNotAuthenticated, "the redaction proof is not the signed one", packet.RedactionFile)
+		return
+	}
+	r, data, err := packet.ReadRedaction(i.packet)
+	if err != nil {
+		i.fail(CheckRedaction, CodeRedactionForm, err.Error(), packet.RedactionFile)
+		return
+	}
+	if i.derived.Files != nil {
+		if err := r.Covers(i.derived.Files); err != nil {
+			i.fail(CheckRedaction, CodeRedactionCoverage, err.Error(), packet.RedactionFile)
+			return
+		}
+	}
+	i.derived.Redaction, i.derived.redactionDigest = &r, digestOf(data)
+	encodings := slices.Clone(r.Encodings)
+	slices.Sort(encodings)
+	switch {
+	case r.Secrets < 0 || r.Hits < 0 || r.Control.Planted < 0 || len(slices.Compact(encodings)) != len(r.Encodings):
+		i.fail(CheckRedaction, CodeRedactionForm, "counts are negative, or an encoding is listed twice", packet.RedactionFile)
+	case r.Hits > 0:
+		i.hold(CheckRedaction, CodeRedactionHits, fmt.Sprintf("%d secrets were found in the packet: do not publish it", r.Hits), packet.RedactionFile)
+	case r.Control.Planted == 0 || r.Control.Found != r.Control.Planted || len(r.Encodings) == 0:
+		i.hold(CheckRedaction, CodeRedactionUnproven, fmt.Sprintf("of %d planted values %d were found: the search proves nothing", r.Control.Planted, r.Control.Found), packet.RedactionFile)
+	default:
+		i.pass(CheckRedaction, CodeRedactionOK, fmt.Sprintf("%d secrets in %d encodings, %d files, no hit; all %d planted values found",
+			r.Secrets, len(r.Encodings), len(r.Scanned), r.Control.Planted), packet.RedactionFile)
+	}
+}
+
+func (i *inspection) threatModel() {
+	if !i.trusted(packet.ThreatModelMD) && !i.trusted(packet.ThreatModelJSON) {
+		return
+	}
+	t, err := packet.ReadThreatModel(i.packet)
+	if err != nil {
+		i.fail(CheckThreatModel, CodeThreatModelMalformed, err.Error(), packet.ThreatModelMD)
+		return
+	}
+	i.derived.ThreatModel = t
+}
+
+func (i *inspection) redTeam() {
+	if !i.trusted(packet.RedTeamFile) {
+		return
+	}
+	r, err := packet.ReadRedTeam(i.packet)
+	if err != nil {
+		i.fail(CheckRedTeam, CodeRedTeamMalformed, err.Error(), packet.RedTeamFile)
+		return
+	}
+	i.derived.RedTeam = r
+}

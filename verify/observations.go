@@ -1,0 +1,151 @@
+package verify
+
+import (
+	"fmt"
+	"reflect"
+	"time"
+
+	"github.com/wallproof/wallproof/attest/manifest"
+	"github.com/wallproof/wallproof/attest/packet"
+	"github.com/wallproof/wallproof/battery/judge"
+	"github.com/wallproof/wallproof/probes/nonce"
+)
+
+// side is one phase's observation file and the entries' view of it.
+type side struct {
+	name  string
+	file  string
+	phase func(manifest.Technique) manifest.Phase
+}
+
+var sides = []side{
+	{nonce.PhaseControl, packet.ControlFile, func(t manifest.Technique) manifest.Phase { return t.Control }},
+	{nonce.PhaseAttack, packet.AttackFile, func(t manifest.Technique) manifest.Phase { return t.Attack }},
+}
+
+// observations compares the files of both phases with the manifest's entries,
+// recomputes nonces and heartbeats, and refuses observations that belong to
+// nobody.
+func (i *inspection) observations() {
+	key, ok := i.nonceKey()
+	if !ok {
+		return
+	}
+	total := 0
+	for _, s := range sides {
+		if !i.trusted(s.file) {
+			i.skip(CheckObservations, CodeNotAuthenticated, s.file+" is not the signed one", s.file)
+			return
+		}
+		seen, ok := i.readSide(s)
+		if !ok || !i.compareSide(s, seen, key) {
+			return
+		}
+		total += len(seen.all)
+	}
+	i.pass(CheckObservations, CodeObservationsOK, fmt.Sprintf("%d observations of both sides, nonces and heartbeats recomputed", total), packet.ObservationsDir)
+}
+
+// seenSide is the content of one observation file.
+type seenSide struct {
+	all []manifest.Observation
+	by  map[string][]manifest.Observation // by nonce
+}
+
+func (i *inspection) readSide(s side) (seenSide, bool) {
+	seen := seenSide{by: map[string][]manifest.Observation{}}
+	window, ok := i.window()
+	if !ok {
+		return seen, false
+	}
+	err := packet.ReadObservations(i.packet, s.file, func(o manifest.Observation) error {
+		at, err := manifest.ParseTime(o.Time)
+		if err != nil {
+			return fmt.Errorf("observation %d: time: %w", len(seen.all), err)
+		}
+		if at.Before(window[0]) || at.After(window[1]) {
+			return fmt.Errorf("%w: observation %d is of %s", errOutsideRun, len(seen.all), o.Time)
+		}
+		seen.all = append(seen.all, o)
+		seen.by[o.Nonce] = append(seen.by[o.Nonce], o)
+		return nil
+	})
+	if err != nil {
+		i.fail(CheckObservations, observationCode(err), err.Error(), s.file)
+		return seen, false
+	}
+	return seen, true
+}
+
+// window is the time of the run, with room for clocks that differ.
+func (i *inspection) window() ([2]time.Time, bool) {
+	m := i.derived.Manifest
+	from, err := manifest.ParseTime(m.Run.Started)
+	if err == nil {
+		var to time.Time
+		if to, err = manifest.ParseTime(m.Terminal.Ended); err == nil && !to.Before(from) {
+			return [2]time.Time{from.Add(-ClockSkew), to.Add(ClockSkew)}, true
+		}
+	}
+	i.fail(CheckObservations, CodeTimeBadForm, fmt.Sprintf("the run's times %.40q and %.40q are malformed or out of order", m.Run.Started, m.Terminal.Ended), packet.ManifestFile)
+	return [2]time.Time{}, false
+}
+
+func (i *inspection) compareSide(s side, seen seenSide, key []byte) bool {
+	run := i.derived.Manifest.Run.RunID
+	known := map[string]bool{"": true} // what the enforcement saw and nobody owns
+	beats := map[string]manifest.Heartbeat{}
+	for n, e := range i.derived.Manifest.Techniques {
+		p := s.phase(e)
+		if p.Nonce == "" && e.NotApplicable != "" && len(p.Observations) == 0 {
+			continue
+		}
+		if want := nonce.New(key, run, e.Technique, e.Variant, s.name); p.Nonce != want {
+			i.fail(CheckObservations, CodeNonce, fmt.Sprintf("%s: nonce %.40q of the %s does not follow from the nonce key", nameOf(e), p.Nonce, s.name), entryAt(n))
+			return false
+		}
+		known[p.Nonce] = true
+		if !reflect.DeepEqual(seen.by[p.Nonce], p.Observations) && len(seen.by[p.Nonce])+len(p.Observations) > 0 {
+			i.fail(CheckObservations, CodeObservationsDiffer, fmt.Sprintf("%s: the entry and %s differ", nameOf(e), s.file), entryAt(n))
+			return false
+		}
+		if !i.heartbeat(s, seen, key, n, e, beats) {
+			return false
+		}
+	}
+	for sandbox := range beats {
+		for _, position := range []string{judge.Before, judge.Between, judge.After} {
+			known[judge.HeartbeatNonce(key, run, sandbox, position, s.name)] = true
+		}
+	}
+	for n, o := range seen.all {
+		if !known[o.Nonce] {
+			i.fail(CheckObservations, CodeObservationsStray, fmt.Sprintf("observation %d carries nonce %.40q, which is of no technique of the %s", n, o.Nonce, s.name), fmt.Sprintf("%s:%d", s.file, n+1))
+			return false
+		}
+	}
+	return true
+}
+
+// heartbeat recomputes the heartbeats of an entry's sandbox. beats keeps what
+// was computed, a sandbox at a time.
+func (i *inspection) heartbeat(s side, seen seenSide, key []byte, n int, e manifest.Technique, beats map[string]manifest.Heartbeat) bool {
+	p := s.phase(e)
+	if p.Sandbox == "" {
+		if p.Heartbeat != (manifest.Heartbeat{}) {
+			i.fail(CheckObservations, CodeHeartbeat, nameOf(e)+": a heartbeat without a sandbox", entryAt(n))
+			return false
+		}
+		return true
+	}
+	want, ok := beats[p.Sandbox]
+	if !ok {
+		want = judge.Heartbeats(seen.all, key, i.derived.Manifest.Run.RunID, p.Sandbox, s.name)
+		beats[p.Sandbox] = want
+	}
+	if p.Heartbeat != want {
+		i.fail(CheckObservations, CodeHeartbeat, fmt.Sprintf("%s: the heartbeat of sandbox %.60q in the %s does not follow from the observations", nameOf(e), p.Sandbox, s.name), entryAt(n))
+		return false
+	}
+	return true
+}

@@ -1,0 +1,146 @@
+package verify
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"github.com/wallproof/wallproof/attest/manifest"
+	"github.com/wallproof/wallproof/attest/packet"
+	"github.com/wallproof/wallproof/attest/predicate"
+)
+
+// rerun checks the verifier's signed re-run. One that is missing or says
+// "failed" holds the claim; one that is forged or about something else makes the
+// packet invalid.
+func (v *verification) rerun() {
+	if v.in.WithoutRerun {
+		v.skip(CheckRerun, CodeRerunSkipped, "this verification is the re-run", "")
+		return
+	}
+	data, err := v.verificationBundle()
+	if errors.Is(err, fs.ErrNotExist) {
+		v.hold(CheckRerun, CodeRerunMissing, "no signed verifier re-run: make one with wallproof verify --sign", packet.VerificationFile)
+		return
+	}
+	if err != nil {
+		v.fail(CheckRerun, CodeRerunInvalid, err.Error(), packet.VerificationFile)
+		return
+	}
+	a := *v.auth
+	a.require = nil
+	if v.in.VerifierTrust != nil {
+		a.trust = *v.in.VerifierTrust
+	}
+	r, ok := v.readRerun(&a, data)
+	if !ok {
+		return
+	}
+	v.evidence.Rerun = r
+	v.report.Times.Verified = r.VSA.TimeVerified
+	v.judgeRerun(r)
+}
+
+func (v *verification) verificationBundle() ([]byte, error) {
+	if v.in.Verification != nil {
+		return v.in.Verification, nil
+	}
+	if v.in.Packet == nil {
+		return nil, fs.ErrNotExist
+	}
+	return readBundleFile(v.in.Packet, packet.VerificationFile)
+}
+
+// readRerun authenticates and reads the re-run.
+func (v *verification) readRerun(a *authenticator, data []byte) (*Rerun, bool) {
+	var l lines
+	auth := a.authenticate(data, packet.VerificationFile, &l)
+	if auth == nil {
+		c, _ := l.failed()
+		v.fail(CheckRerun, CodeRerunInvalid, string(c.Code)+": "+c.Message, packet.VerificationFile)
+		return nil, false
+	}
+	r := &Rerun{Signer: auth.signer, Digest: auth.digest}
+	s, _, err := predicate.ParseStatement(auth.payload)
+	if err == nil && s.PredicateType != predicate.TypeVSA {
+		err = fmt.Errorf("its predicate type is %.200q, want %q", s.PredicateType, predicate.TypeVSA)
+	}
+	if err == nil {
+		_, err = s.Decode(&r.VSA)
+	}
+	if err != nil {
+		v.fail(CheckRerun, CodeRerunInvalid, err.Error(), packet.VerificationFile)
+		return nil, false
+	}
+	r.Self = auth.signer.Fingerprint == v.report.Signer.Fingerprint ||
+		(auth.signer.Kind == "identity" && auth.signer.Identity == v.report.Signer.Identity && auth.signer.Issuer == v.report.Signer.Issuer)
+	return r, v.rerunIsOurs(s, r)
+}
+
+// rerunIsOurs refuses a re-run of something else, or one that hides who made it.
+func (v *verification) rerunIsOurs(s predicate.Statement, r *Rerun) bool {
+	in := r.VSA.InputAttestations
+	if s.Subject[0].Sha256() != v.report.Subject || len(in) != 1 || "sha256:"+in[0].Digest["sha256"] != v.report.Attestation || len(in[0].Digest) != 1 {
+		v.fail(CheckRerun, CodeRerunOther, "the re-run is about another image or attestation", packet.VerificationFile)
+		return false
+	}
+	label := predicate.VerifierIndependent
+	if r.Self {
+		label = predicate.VerifierSelf
+	}
+	if r.VSA.Verifier.ID != label {
+		v.fail(CheckRerun, CodeRerunLabel, fmt.Sprintf("the re-run calls its verifier %.200q; its signature makes it %q", r.VSA.Verifier.ID, label), packet.VerificationFile)
+		return false
+	}
+	if r.VSA.ResourceURI != ResourceURI(v.boundary.Image) || r.VSA.Policy.URI != predicate.VerificationPolicy || r.VSA.Policy.Digest["sha256"] != policyHex(v.boundary) {
+		v.fail(CheckRerun, CodeRerunOther, "the re-run names another resource, or followed other rules", packet.VerificationFile)
+		return false
+	}
+	return true
+}
+
+// ResourceURI is how a re-run names the image.
+func ResourceURI(i manifest.Image) string { return "pkg:oci/image@" + i.Digest }
+
+// policyHex is the digest that a re-run gives for its verification policy: that
+// of the catalogue, which together with the rules of this package decides.
+func policyHex(b predicate.Boundary) string {
+	const prefix = len("sha256:")
+	if len(b.Battery.CatalogDigest) < prefix {
+		return ""
+	}
+	return b.Battery.CatalogDigest[prefix:]
+}
+
+func (v *verification) judgeRerun(r *Rerun) {
+	at, err := manifest.ParseTime(r.VSA.TimeVerified)
+	attested, err2 := manifest.ParseTime(v.boundary.Attested)
+	passed := r.VSA.VerificationResult == predicate.ResultPassed && len(r.VSA.VerifiedLevels) == 1 && r.VSA.VerifiedLevels[0] == predicate.LevelBoundary
+	failed := r.VSA.VerificationResult == predicate.ResultFailed && len(r.VSA.VerifiedLevels) == 0
+	switch {
+	case err != nil || err2 != nil:
+		v.fail(CheckRerun, CodeRerunInvalid, fmt.Sprintf("timeVerified %.60q is malformed", r.VSA.TimeVerified), packet.VerificationFile)
+	case !passed && !failed:
+		v.fail(CheckRerun, CodeRerunInvalid, fmt.Sprintf("result %.40q with levels %.100v", r.VSA.VerificationResult, r.VSA.VerifiedLevels), packet.VerificationFile)
+	case failed:
+		v.hold(CheckRerun, CodeRerunFailed, "the verifier's re-run of "+r.VSA.TimeVerified+" failed", packet.VerificationFile)
+	case at.Before(attested.Add(-ClockSkew)):
+		v.fail(CheckRerun, CodeRerunStale, "the re-run of "+r.VSA.TimeVerified+" is older than the attestation", packet.VerificationFile)
+	case at.After(v.in.At.Add(ClockSkew)):
+		v.hold(CheckRerun, CodeRerunFuture, "the re-run of "+r.VSA.TimeVerified+" lies in the future", packet.VerificationFile)
+	case r.Self && v.auth.requires(RequireIndependent):
+		v.hold(CheckRerun, CodeRerunIndependent, "the re-run was signed by the attester itself, and an independent one is required", packet.VerificationFile)
+	case r.Self:
+		v.pass(CheckRerun, CodeRerunSelf, "re-run on "+r.VSA.TimeVerified+", by the attester itself (self)", packet.VerificationFile)
+	default:
+		v.pass(CheckRerun, CodeRerunOK, "re-run on "+r.VSA.TimeVerified+" by "+r.Signer.name(), packet.VerificationFile)
+	}
+}
+
+// name is how a line names a signer.
+func (s Signer) name() string {
+	if s.Kind == "identity" {
+		return s.Identity
+	}
+	return "key " + s.Fingerprint
+}
