@@ -53,6 +53,8 @@ type Service struct {
 	Port  uint16 // not 0 and not PortAny
 }
 
+func (s Service) name() string { return fmt.Sprintf("%s-%d", s.Proto, s.Port) }
+
 // Config says what to build. The zero value of Hooks breaks nothing.
 type Config struct {
 	Run    string   // 8 hex characters, lower case

@@ -24,48 +24,36 @@ var (
 	worldAddr4    = netip.MustParsePrefix("203.0.113.2/30")
 	routerUplink6 = netip.MustParsePrefix("2001:db8:ffff::1/64")
 	worldAddr6    = netip.MustParsePrefix("2001:db8:ffff::2/64")
-	boxes4        = netip.MustParsePrefix("192.0.2.0/24")
-	boxes6        = netip.MustParsePrefix("2001:db8::/48")
 )
-
-// VerifyAddr4 and VerifyAddr6 are the destinations of VerifyInPlace's own
-// packets (UDP port 9, TCP port 9). Nothing else uses them: a capture or a log
-// that meets them ignores them.
-var (
-	VerifyAddr4 = netip.MustParseAddr("198.51.100.254")
-	VerifyAddr6 = netip.MustParseAddr("2001:db8:fffe::fe")
-)
-
-const verifyPort = 9 // discard (RFC 863)
 
 // Box is where one sandbox is put.
 type Box struct {
-	Name      string
-	NetNSPath string       // for the sandbox's specification
-	IPv4      netip.Addr   // the box's own address, /30
-	Gateway4  netip.Addr   // the router, where proxy and resolver listen
-	IPv6      netip.Addr   // /64; the zero Addr when the machine has no IPv6
-	Gateway6  netip.Addr   // the zero Addr when the machine has no IPv6
-	prefix4   netip.Prefix // of the box's own address
-	prefix6   netip.Prefix
-	index     int
-	link      string           // in the router
-	mac       net.HardwareAddr // of the box
-	gatewayID net.HardwareAddr // MAC of the router on this link
+	Name       string
+	NetNSPath  string       // for the sandbox's specification
+	IPv4       netip.Addr   // the box's own address, /30
+	Gateway4   netip.Addr   // the router, where proxy and resolver listen
+	IPv6       netip.Addr   // /64; the zero Addr when the machine has no IPv6
+	Gateway6   netip.Addr   // the zero Addr when the machine has no IPv6
+	prefix4    netip.Prefix // of the box's own address
+	prefix6    netip.Prefix
+	index      int
+	link       string           // in the router
+	mac        net.HardwareAddr // of the box
+	gatewayMAC net.HardwareAddr // MAC of the router on this link
 }
 
 // newBox lays out box i: 192.0.2.(4i+2)/30 behind .(4i+1), and
 // 2001:db8:0:i::2/64 behind ::1.
 func newBox(cfg *Config, i int, v6 bool) Box {
 	b := Box{
-		Name:      cfg.Boxes[i],
-		NetNSPath: netnsDir + nsName(cfg.Run, cfg.Phase, cfg.Boxes[i]),
-		Gateway4:  netip.AddrFrom4([4]byte{192, 0, 2, byte(4*i + 1)}),
-		IPv4:      netip.AddrFrom4([4]byte{192, 0, 2, byte(4*i + 2)}),
-		index:     i,
-		link:      "box" + string(rune('a'+i)),
-		mac:       hardwareAddr(byte(i), 2),
-		gatewayID: hardwareAddr(byte(i), 1),
+		Name:       cfg.Boxes[i],
+		NetNSPath:  netnsDir + nsName(cfg.Run, cfg.Phase, cfg.Boxes[i]),
+		Gateway4:   netip.AddrFrom4([4]byte{192, 0, 2, byte(4*i + 1)}),
+		IPv4:       netip.AddrFrom4([4]byte{192, 0, 2, byte(4*i + 2)}),
+		index:      i,
+		link:       "box" + string(rune('a'+i)),
+		mac:        hardwareAddr(byte(i), 2),
+		gatewayMAC: hardwareAddr(byte(i), 1),
 	}
 	b.prefix4 = netip.PrefixFrom(b.IPv4, 30)
 	if v6 {

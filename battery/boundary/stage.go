@@ -3,122 +3,258 @@ package boundary
 import (
 	"context"
 	"errors"
-	"time"
-
+	"fmt"
 	"net/netip"
-
-	"github.com/wallproof/wallproof/internal/procs"
+	"sync"
 )
 
-var errUnfinished = errors.New("boundary: not filled in yet")
-
 // Stage is one phase's namespaces. Its methods are safe for concurrent use.
-type Stage struct{}
+type Stage struct {
+	cfg     Config
+	noIPv6  string // why there is no IPv6, "" when there is
+	router  *namespace
+	world   *namespace // nil without uplink
+	boxNS   []*namespace
+	boxes   []Box
+	boxEnd  []end // the box's side of each link
+	gateEnd []end // the router's side
+	rules   *ruleset
+	denials *reader
+
+	closing sync.Mutex
+	closed  bool
+	stop    context.CancelFunc // ends what hooks have started
+	life    context.Context
+}
 
 // Build makes the namespaces, links, addresses and rules, and starts the reader
-// of refusals. On an error nothing is left behind. It takes root.
-func Build(ctx context.Context, cfg Config) (*Stage, error) { return nil, errUnfinished }
+// of refusals. The rules are in force before any link is up. On an error nothing
+// is left behind. It takes root.
+func Build(ctx context.Context, cfg Config) (*Stage, error) {
+	if err := cfg.check(); err != nil {
+		return nil, err
+	}
+	return build(ctx, cfg, ipv6Missing())
+}
+
+func build(ctx context.Context, cfg Config, noIPv6 string) (*Stage, error) {
+	s := &Stage{cfg: cfg, noIPv6: noIPv6}
+	s.life, s.stop = context.WithCancel(context.Background())
+	for _, step := range []func() error{
+		s.makeNamespaces, s.settle, s.filter, s.makeLinks, s.startLinks, s.startReader,
+		func() error { return cfg.Hooks.built(s) },
+	} {
+		err := ctx.Err()
+		if err == nil {
+			err = step()
+		}
+		if err != nil {
+			return nil, errors.Join(fmt.Errorf("build the boundary of run %s, phase %s: %w", cfg.Run, cfg.Phase, err), s.Close())
+		}
+	}
+	return s, nil
+}
+
+func (s *Stage) makeNamespaces() (err error) {
+	name := func(part string) string { return nsName(s.cfg.Run, s.cfg.Phase, part) }
+	if s.router, err = newNamespace(name(routerName)); err != nil {
+		return err
+	}
+	if s.cfg.Uplink == World {
+		if s.world, err = newNamespace(name(worldName)); err != nil {
+			return err
+		}
+	}
+	for i := range s.cfg.Boxes {
+		b := newBox(&s.cfg, i, s.noIPv6 == "")
+		ns, err := newNamespace(name(b.Name))
+		if err != nil {
+			return err
+		}
+		s.boxes, s.boxNS = append(s.boxes, b), append(s.boxNS, ns)
+	}
+	return nil
+}
+
+// settle writes the kernel's settings, before there is a link that they could
+// come too late for.
+func (s *Stage) settle() error {
+	v6 := s.noIPv6 == ""
+	if err := setSysctls(s.router, routerSysctls(&s.cfg, v6)); err != nil {
+		return err
+	}
+	if s.world != nil {
+		if err := setSysctls(s.world, worldSysctls(v6)); err != nil {
+			return err
+		}
+	}
+	for _, ns := range s.boxNS {
+		if err := setSysctls(ns, boxSysctls(v6)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *Stage) filter() error {
+	s.rules = routerRules(&s.cfg, s.boxes)
+	if !s.cfg.Hooks.lateFilter() {
+		if err := s.rules.load(int(s.router.fd)); err != nil {
+			return err
+		}
+	}
+	if s.world == nil {
+		return nil
+	}
+	return worldRules(s.cfg.Services).load(int(s.world.fd))
+}
+
+func (s *Stage) makeLinks() error {
+	for i, b := range s.boxes {
+		inBox := end{ns: s.boxNS[i], name: boxLink, mac: b.mac, ip4: b.prefix4, ip6: b.prefix6}
+		gate := end{ns: s.router, name: b.link, mac: b.gatewayMAC, ip4: netip.PrefixFrom(b.Gateway4, 30)}
+		if b.Gateway6.IsValid() {
+			gate.ip6 = netip.PrefixFrom(b.Gateway6, 64)
+		}
+		if err := connect(inBox, gate); err != nil {
+			return err
+		}
+		s.boxEnd, s.gateEnd = append(s.boxEnd, inBox), append(s.gateEnd, gate)
+	}
+	if s.world == nil {
+		return nil
+	}
+	return connect(s.worldEnds())
+}
+
+// worldEnds are the world's and the router's ends of the uplink.
+func (s *Stage) worldEnds() (world, router end) {
+	world = end{ns: s.world, name: worldLink, mac: hardwareAddr(0xff, 2), ip4: worldAddr4}
+	router = end{ns: s.router, name: uplinkLink, mac: hardwareAddr(0xff, 1), ip4: routerUplink4}
+	if s.noIPv6 == "" {
+		world.ip6, router.ip6 = worldAddr6, routerUplink6
+	}
+	return world, router
+}
+
+func (s *Stage) startLinks() error {
+	for i := range s.boxes {
+		if err := errors.Join(s.gateEnd[i].up(), s.boxEnd[i].up()); err != nil {
+			return err
+		}
+		if err := errors.Join(s.gateEnd[i].knows(s.boxEnd[i]), s.boxEnd[i].defaultRoutes(s.gateEnd[i])); err != nil {
+			return err
+		}
+	}
+	if s.world == nil {
+		return nil
+	}
+	world, router := s.worldEnds()
+	if err := errors.Join(router.up(), world.up()); err != nil {
+		return err
+	}
+	if err := errors.Join(router.knows(world), world.knows(router), router.defaultRoutes(world)); err != nil {
+		return err
+	}
+	if err := s.routesToBoxes(world, router); err != nil {
+		return err
+	}
+	return answerEverywhere(world)
+}
+
+// routesToBoxes names each box's own network: what lies beside them is local to
+// the world like everything else.
+func (s *Stage) routesToBoxes(world, router end) error {
+	for _, b := range s.boxes {
+		if err := world.route(b.prefix4.Masked(), router.ip4.Addr()); err != nil {
+			return err
+		}
+		if !b.prefix6.IsValid() {
+			continue
+		}
+		if err := world.route(b.prefix6.Masked(), router.ip6.Addr()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
 
 // Box finds a box by its name.
-func (s *Stage) Box(name string) (Box, bool) { return Box{}, false }
+func (s *Stage) Box(name string) (Box, bool) {
+	for _, b := range s.boxes {
+		if b.Name == name {
+			return b, true
+		}
+	}
+	return Box{}, false
+}
+
+// Boxes are all boxes, in the order of Config.Boxes.
+func (s *Stage) Boxes() []Box { return append([]Box(nil), s.boxes...) }
 
 // ResetBox puts a box's addresses and routes back. A sandbox that takes them
 // over (gVisor's does) removes them from the namespace, so this comes before a
 // second sandbox is started there.
-func (s *Stage) ResetBox(ctx context.Context, name string) error { return errUnfinished }
+func (s *Stage) ResetBox(name string) error {
+	s.closing.Lock()
+	defer s.closing.Unlock()
+	if s.closed {
+		return ErrClosed
+	}
+	for i, b := range s.boxes {
+		if b.Name == name {
+			e := s.boxEnd[i]
+			return errors.Join(e.address(), e.up(), e.defaultRoutes(s.gateEnd[i]))
+		}
+	}
+	return fmt.Errorf("%w: there is no box %q", ErrConfig, name)
+}
 
 // RouterNS is the path of the router's namespace.
-func (s *Stage) RouterNS() string { return "" }
+func (s *Stage) RouterNS() string { return s.router.path() }
 
 // WorldNS is the path of the world's namespace, "" without one.
-func (s *Stage) WorldNS() string { return "" }
+func (s *Stage) WorldNS() string {
+	if s.world == nil {
+		return ""
+	}
+	return s.world.path()
+}
 
 // IPv6 tells whether the boundary has IPv6, and if not, why.
-func (s *Stage) IPv6() (has bool, why string) { return false, "" }
+func (s *Stage) IPv6() (has bool, why string) { return s.noIPv6 == "", s.noIPv6 }
 
-// Listeners opens the sockets on each gateway address, for the proxy (enforced)
-// or the witness's open proxy and resolver (open): "proxy" (tcp 3128), "socks"
-// (tcp 1080, with Config.SOCKS), "dns-udp", "dns-tcp" (53), "transparent" (tcp
-// 15001, enforced only; origdst.TCP has the destination). Each name has one file
-// per box and family. The caller closes the files when the child has them.
-func (s *Stage) Listeners() ([]procs.NamedFile, error) { return nil, errUnfinished }
+// ErrClosed is what a closed stage answers.
+var ErrClosed = errors.New("the boundary is closed")
 
-// WorldListeners opens the world's sockets, for the witness: "any-tcp4",
-// "any-tcp6" (origdst.TCP has the destination), "any-udp4", "any-udp6"
-// (origdst.ReadUDP has it, origdst.ReplyUDP answers), "capture" (AF_PACKET,
-// SOCK_RAW, every frame on the world's link), and for each Config.Services
-// "tcp4-PORT" and so on.
-func (s *Stage) WorldListeners() ([]procs.NamedFile, error) { return nil, errUnfinished }
-
-// FilterState is what the kernel says of the router's packet filter.
-type FilterState struct {
-	Digest     string `json:"digest"`     // "sha256:…" over all tables, chains, rules and sets, without handles and counters
-	Generation uint32 `json:"generation"` // changes with every commit to the rules
+// Close removes everything. It is idempotent: a second call tries again what the
+// first could not do.
+func (s *Stage) Close() error {
+	s.closing.Lock()
+	defer s.closing.Unlock()
+	s.closed = true
+	s.stop()
+	if s.denials != nil {
+		s.denials.close()
+	}
+	var errs []error
+	for _, ns := range append([]*namespace{s.world, s.router}, s.boxNS...) {
+		if ns != nil {
+			errs = append(errs, ns.remove())
+		}
+	}
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("remove the boundary of run %s: %w", s.cfg.Run, err)
+	}
+	return nil
 }
 
-// FilterState reads the rules back from the kernel.
-func (s *Stage) FilterState() (FilterState, error) { return FilterState{}, errUnfinished }
-
-// Verification is what VerifyInPlace saw.
-type Verification struct {
-	Filter FilterState
-	Checks []string // one line each
+// open runs fn unless the stage is closed, and keeps it open meanwhile.
+func (s *Stage) open(fn func() error) error {
+	s.closing.Lock()
+	defer s.closing.Unlock()
+	if s.closed {
+		return ErrClosed
+	}
+	return fn()
 }
-
-// VerifyInPlace reads the rules back, compares them with what was meant, and
-// sends packets from each box's namespace to see what they do. It comes before
-// the first sandbox starts.
-func (s *Stage) VerifyInPlace(ctx context.Context) (Verification, error) {
-	return Verification{}, errUnfinished
-}
-
-// Denial is one packet that the router rejected.
-type Denial struct {
-	Time    time.Time
-	Box     string         // whose link it came from
-	Rule    string         // which rule rejected it
-	Proto   string         // "tcp", "udp", "icmp", "icmpv6", or the protocol's number
-	Src     netip.AddrPort // port 0 where the protocol has none
-	Dst     netip.AddrPort
-	Length  int    // bytes, IP header included
-	Payload []byte // at most MaxDenialPayload bytes of what follows the transport header
-}
-
-// MaxDenialPayload bounds Denial.Payload.
-const MaxDenialPayload = 512
-
-// Denials delivers rejected packets in order. It is closed by Close.
-func (s *Stage) Denials() <-chan Denial { return nil }
-
-// DenialStats counts what became of the log's records.
-type DenialStats struct {
-	Delivered uint64 // put on the channel
-	Overflow  uint64 // dropped because the channel was full
-	Lost      uint64 // lost between kernel and reader
-	Malformed uint64 // not an IP packet that could be read
-}
-
-// DenialStats reads the counts so far.
-func (s *Stage) DenialStats() DenialStats { return DenialStats{} }
-
-// Counter is a rule's count.
-type Counter struct{ Packets, Bytes uint64 }
-
-// Counters reads the router's counters, by rule.
-func (s *Stage) Counters() (map[string]Counter, error) { return nil, errUnfinished }
-
-// Close removes everything. It is idempotent.
-func (s *Stage) Close() error { return errUnfinished }
-
-// Sweep removes namespaces (and stray links) whose names begin with wallproof-
-// and whose run is not alive, and returns the names of what it removed.
-func Sweep(ctx context.Context, alive func(run string) bool) ([]string, error) {
-	return nil, errUnfinished
-}
-
-// Claim records this process as the owner of a run, in /run/wallproof/RUN/owner.
-// release removes the record.
-func Claim(run string) (release func() error, err error) { return nil, errUnfinished }
-
-// Alive tells whether the process that claimed the run still runs.
-func Alive(run string) bool { return false }

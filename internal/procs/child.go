@@ -69,9 +69,25 @@ func inherited(names string) (map[string][]*os.File, error) {
 		}
 		fd := firstFD + i
 		unix.CloseOnExec(fd)
+		if err := pollable(fd); err != nil {
+			return nil, fmt.Errorf("inherited file %s: %w", name, err)
+		}
 		files[name] = append(files[name], os.NewFile(uintptr(fd), name+"#"+strconv.Itoa(fd)))
 	}
 	return files, nil
+}
+
+// pollable makes a socket's reads interruptible by a deadline or by Close, as the
+// runtime's poller wants it. Handing it over has made it blocking.
+func pollable(fd int) error {
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return err
+	}
+	if st.Mode&unix.S_IFMT != unix.S_IFSOCK {
+		return nil
+	}
+	return unix.SetNonblock(fd, true)
 }
 
 func readConfig(r io.Reader, config any) error {
