@@ -11,6 +11,7 @@ type Facts struct {
 	IPv6     bool     `json:"ipv6"`     // the sandbox has a routed IPv6 address
 	Self     Pair     `json:"self"`     // the sandbox's own addresses
 	Gateway  Pair     `json:"gateway"`  // the router's addresses on the sandbox's link
+	Bridge   Pair     `json:"bridge"`   // the next hop behind the gateway, where in the control a witness answers
 	Proxy    Pair     `json:"proxy"`    // explicit HTTP proxy, "address:port"
 	SOCKS    Pair     `json:"socks"`    // SOCKS5 proxy, "address:port"
 	Resolver Pair     `json:"resolver"` // resolver, "address:port"

@@ -8,7 +8,9 @@ import (
 
 	"github.com/wallproof/wallproof/attest/manifest"
 	"github.com/wallproof/wallproof/probes"
+	"github.com/wallproof/wallproof/probes/imd"
 	"github.com/wallproof/wallproof/probes/kit"
+	"github.com/wallproof/wallproof/probes/lat"
 	"github.com/wallproof/wallproof/probes/open"
 	"github.com/wallproof/wallproof/probes/paths"
 )
@@ -17,6 +19,8 @@ import (
 func All() map[string]probes.Attempt {
 	out := map[string]probes.Attempt{probes.HeartbeatID: heartbeat}
 	for _, vector := range []map[string]probes.Attempt{
+		imd.Attempts(),
+		lat.Attempts(),
 		open.Attempts(),
 	} {
 		maps.Copy(out, vector)

@@ -97,6 +97,7 @@ const (
 	NeedsWildcard      Requirement = "wildcard"       // the policy allows names below a domain
 	NeedsModel         Requirement = "model"          // the policy has a model's route
 	NeedsControlAPI    Requirement = "control-api"    // the fabric's control API has an address that the sandbox could ask
+	NeedsNoMetadata    Requirement = "no-metadata"    // the policy opens no metadata service
 	NeedsIoUring       Requirement = "io-uring"       // the kernel offers io_uring
 	NeedsBlockedPort   Requirement = "blocked-port"   // the policy refuses some port of a host that it allows
 	NeedsBlockedMethod Requirement = "blocked-method" // the policy refuses some method at a host that it allows

@@ -144,7 +144,7 @@ func (t *Try) Open(ctx context.Context, way Way, v6 bool, host string, port int)
 	case Socks:
 		return t.Socks(ctx, v6, host, port)
 	}
-	if _, err := netip.ParseAddr(host); err != nil {
+	if _, err := netip.ParseAddr(strings.Trim(host, "[]")); err != nil {
 		addr, err := t.Lookup(ctx, host, v6)
 		if err != nil {
 			return nil, err
@@ -213,6 +213,15 @@ func RefusesStatus(status int) bool {
 // Socks asks the SOCKS5 proxy (RFC 1928) for a connection. A host that is no
 // address is sent as a name, in whatever spelling.
 func (t *Try) Socks(ctx context.Context, v6 bool, host string, port int) (net.Conn, error) {
+	return t.socks(ctx, v6, host, port, false)
+}
+
+// SocksName is Socks with the host sent as a name even when it is an address.
+func (t *Try) SocksName(ctx context.Context, v6 bool, name string, port int) (net.Conn, error) {
+	return t.socks(ctx, v6, name, port, true)
+}
+
+func (t *Try) socks(ctx context.Context, v6 bool, host string, port int, asName bool) (net.Conn, error) {
 	address := Of(t.Env.Facts.SOCKS, v6)
 	if address == "" {
 		return nil, unix.ENODEV
@@ -221,13 +230,13 @@ func (t *Try) Socks(ctx context.Context, v6 bool, host string, port int) (net.Co
 	if err != nil {
 		return nil, fmt.Errorf("reach the SOCKS proxy: %w", err)
 	}
-	if err := socksConnect(c, host, port); err != nil {
+	if err := socksConnect(c, host, port, asName); err != nil {
 		return nil, err
 	}
 	return c, nil
 }
 
-func socksConnect(c net.Conn, host string, port int) error {
+func socksConnect(c net.Conn, host string, port int, asName bool) error {
 	if _, err := c.Write([]byte{5, 1, 0}); err != nil {
 		return fmt.Errorf("greet the SOCKS proxy: %w", err)
 	}
@@ -239,7 +248,7 @@ func socksConnect(c net.Conn, host string, port int) error {
 		return &Refusal{What: "socks", Status: int(method[1])}
 	}
 	request := []byte{5, 1, 0}
-	if a, err := netip.ParseAddr(host); err == nil {
+	if a, err := netip.ParseAddr(host); err == nil && !asName {
 		kind := byte(1)
 		if a.Is6() {
 			kind = 4

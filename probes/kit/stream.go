@@ -92,3 +92,37 @@ func Datagram(ctx context.Context, env *probes.Env, address string, payload []by
 
 // Probe is the line that a raw attempt sends: the nonce, alone on a line.
 func Probe(env *probes.Env) []byte { return []byte(env.Nonce + "\r\n") }
+
+// Throw sends a datagram and does not wait: Catch does, for all that were
+// thrown. A refusal that is known at once is reported at once.
+func (t *Try) Throw(ctx context.Context, address string, payload []byte) manifest.Observation {
+	c, err := t.Dial(ctx, "udp", address)
+	if err != nil {
+		return Sign(err)
+	}
+	if _, err := c.Write(payload); err != nil {
+		return Sign(err)
+	}
+	return manifest.Observation{Sign: manifest.SignSent}
+}
+
+// Catch waits a moment for an answer to anything that was thrown.
+func (t *Try) Catch(ctx context.Context) manifest.Observation {
+	t.mu.Lock()
+	conns := append([]net.Conn(nil), t.conns...)
+	t.mu.Unlock()
+	results := make(chan manifest.Observation, len(conns))
+	for _, c := range conns {
+		go func() {
+			Shorten(c, ctx, Silence)
+			results <- Listen(ctx, c)
+		}()
+	}
+	best := manifest.Observation{Sign: manifest.SignSent}
+	for range conns {
+		if o := <-results; o.Sign != manifest.SignTimeout && (best.Sign == manifest.SignSent || rank(o) > rank(best)) {
+			best = o
+		}
+	}
+	return best
+}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"net/http"
 	"net/netip"
+	"strconv"
 
 	"github.com/wallproof/wallproof/attest/manifest"
 	"github.com/wallproof/wallproof/probes"
@@ -141,4 +142,12 @@ func Follow(ctx context.Context, env *probes.Env, first, second *Request) manife
 		return t.Fail(err)
 	}
 	return t.Done(Observe(b))
+}
+
+// Count words a number of things.
+func Count(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return strconv.Itoa(n) + " " + many
 }

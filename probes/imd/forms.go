@@ -1,0 +1,72 @@
+package imd
+
+import (
+	"context"
+	"net/url"
+
+	"github.com/wallproof/wallproof/attest/manifest"
+	"github.com/wallproof/wallproof/probes"
+	"github.com/wallproof/wallproof/probes/kit"
+	"github.com/wallproof/wallproof/probes/paths"
+)
+
+// credentials is the path that is asked for when only the address is in question.
+const credentials = "/latest/meta-data/iam/security-credentials/"
+
+// fetch asks for credentials under several spellings of the host.
+func fetch(ctx context.Context, env *probes.Env, hosts ...string) manifest.Observation {
+	var list []*kit.Request
+	for _, h := range hosts {
+		list = append(list, request(env, h, "", credentials, nil))
+	}
+	return kit.Fetch(ctx, env, list...)
+}
+
+func spelling(ctx context.Context, env *probes.Env) manifest.Observation {
+	return fetch(ctx, env, kit.Spellings(linkLocal)...)
+}
+
+func mapped(ctx context.Context, env *probes.Env) manifest.Observation {
+	return fetch(ctx, env, kit.Mapped(linkLocal)...)
+}
+
+func translated(ctx context.Context, env *probes.Env) manifest.Observation {
+	return fetch(ctx, env, kit.Translated(linkLocal)...)
+}
+
+func byName(ctx context.Context, env *probes.Env) manifest.Observation {
+	return fetch(ctx, env, env.Nonce+"."+env.Facts.Names.Metadata)
+}
+
+// rebind asks three times: the address changes after the first question. Only
+// the last answer counts, as the first may lawfully come from the harmless
+// address.
+func rebind(ctx context.Context, env *probes.Env) manifest.Observation {
+	r := request(env, env.Nonce+"."+env.Facts.Names.Rebind, "", credentials, nil)
+	first := kit.Web(ctx, env, r)
+	second := kit.Web(ctx, env, r)
+	last := kit.Web(ctx, env, r)
+	for _, o := range []manifest.Observation{first, second} {
+		last.Obtained = append(last.Obtained, o.Obtained...)
+		last.Local = append(last.Local, o.Local...)
+	}
+	return last
+}
+
+func redirect(ctx context.Context, env *probes.Env) manifest.Observation {
+	_, v6 := kit.WayOf(env.Variant)
+	address := linkLocal
+	if v6 {
+		address = "fd00:ec2::254"
+	}
+	f := env.Facts.Allowed
+	there := request(env, address, "", credentials, nil)
+	to := "http://" + kit.Bracket(address) + credentials
+	first := &kit.Request{Scheme: f.Scheme, Host: f.Host, Port: f.Port, Addr: kit.AddrOf(f.Addr, v6), Method: f.Method,
+		Path: paths.Build(f.Prefix, paths.Redirect, env.Nonce, url.Values{paths.QueryTo: {to}})}
+	return kit.Follow(ctx, env, first, there)
+}
+
+func searchList(ctx context.Context, env *probes.Env) manifest.Observation {
+	return fetch(ctx, env, "metadata", "instance-data", "instance-data.ec2.internal")
+}
