@@ -1,0 +1,15 @@
+package plant
+
+// Places that plantings and attempts agree on.
+const (
+	SharedMount = "/shared"   // what a leaking boundary shares with the neighbour
+	HostMount   = "/mnt/host" // what a leaking boundary shares with the host
+	CacheMount  = "/var/cache/wallproof-shared"
+
+	NeighbourSocket = "wallproof-neighbour" // abstract socket
+	NeighbourShm    = "/dev/shm/wallproof-neighbour"
+	NeighbourTmp    = "/tmp/wallproof-neighbour"
+	NeighbourVarTmp = "/var/tmp/wallproof-neighbour"
+	NeighbourKey    = 0x77706e62 // System V key
+	NeighbourQueue  = "/wallproof-neighbour"
+)
