@@ -1,0 +1,173 @@
+package attest
+
+import (
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+
+	"github.com/secure-systems-lab/go-securesystemslib/encrypted"
+
+	"github.com/wallproof/wallproof/verify"
+)
+
+// PEM types of keys.
+const (
+	pemSigstore = "ENCRYPTED SIGSTORE PRIVATE KEY"
+	pemCosign   = "ENCRYPTED COSIGN PRIVATE KEY"
+	pemPKCS8    = "PRIVATE KEY"
+	pemEC       = "EC PRIVATE KEY"
+	pemPublic   = "PUBLIC KEY"
+)
+
+// Environment variables that hold the password of a key file, in the order in
+// which they are asked. An empty value counts: it is the password of a key that
+// was generated with none.
+const (
+	PasswordVariable       = "WALLPROOF_KEY_PASSWORD"
+	CosignPasswordVariable = "COSIGN_PASSWORD"
+)
+
+// MaxKeyBytes bounds a key file.
+const MaxKeyBytes = 64 << 10
+
+// Errors of key files.
+var (
+	ErrKeyForm     = errors.New("not a key that Wallproof reads")
+	ErrKeyPassword = errors.New("the key file's password is wrong, or the file is damaged; set " + PasswordVariable)
+	ErrNoPassword  = errors.New("the key file is encrypted; set " + PasswordVariable + " to its password, or to nothing for a key made without one")
+)
+
+// Password finds the password of a key file in the environment through lookup
+// (os.LookupEnv). Without any variable it is empty.
+func Password(lookup func(string) (string, bool)) []byte {
+	for _, name := range []string{PasswordVariable, CosignPasswordVariable} {
+		if v, ok := lookup(name); ok {
+			return []byte(v)
+		}
+	}
+	return nil
+}
+
+// GenerateKeyPair makes an ECDSA P-256 key pair in cosign's key file format, the
+// private half encrypted under the password, which may be empty.
+func GenerateKeyPair(password []byte) (private, public []byte, err error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, nil, fmt.Errorf("generate a key: %w", err)
+	}
+	return EncryptKey(key, password)
+}
+
+// EncryptKey writes a private key and its public half in cosign's key file
+// format.
+func EncryptKey(key crypto.Signer, password []byte) (private, public []byte, err error) {
+	der, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		return nil, nil, fmt.Errorf("encrypt a key: %w", err)
+	}
+	box, err := encrypted.Encrypt(der, password)
+	if err != nil {
+		return nil, nil, fmt.Errorf("encrypt a key: %w", err)
+	}
+	public, err = MarshalPublicKey(key.Public())
+	if err != nil {
+		return nil, nil, err
+	}
+	return pem.EncodeToMemory(&pem.Block{Type: pemSigstore, Bytes: box}), public, nil
+}
+
+// ParsePrivateKey reads a private key file. password is used for an encrypted
+// one. An algorithm that Wallproof cannot sign with is refused here, by name.
+func ParsePrivateKey(data, password []byte) (crypto.Signer, error) {
+	block, err := onePEM(data)
+	if err != nil {
+		return nil, err
+	}
+	der := block.Bytes
+	switch block.Type {
+	case pemSigstore, pemCosign:
+		if der, err = encrypted.Decrypt(block.Bytes, password); err != nil {
+			if password == nil {
+				return nil, ErrNoPassword
+			}
+			return nil, ErrKeyPassword
+		}
+	case pemPKCS8:
+	case pemEC:
+		return parseEC(der)
+	default:
+		return nil, fmt.Errorf("%w: a PEM block of type %.60q", ErrKeyForm, block.Type)
+	}
+	key, err := x509.ParsePKCS8PrivateKey(der)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrKeyForm, err)
+	}
+	return usable(key)
+}
+
+func parseEC(der []byte) (crypto.Signer, error) {
+	key, err := x509.ParseECPrivateKey(der)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrKeyForm, err)
+	}
+	return usable(key)
+}
+
+func usable(key any) (crypto.Signer, error) {
+	signer, ok := key.(crypto.Signer)
+	if !ok {
+		return nil, fmt.Errorf("%w: a key of type %T cannot sign", ErrKeyForm, key)
+	}
+	if _, err := verify.Algorithm(signer.Public()); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrKeyForm, err)
+	}
+	return signer, nil
+}
+
+// ParsePublicKey reads a public key in PKIX PEM form.
+func ParsePublicKey(data []byte) (crypto.PublicKey, error) {
+	block, err := onePEM(data)
+	if err != nil {
+		return nil, err
+	}
+	if block.Type != pemPublic {
+		return nil, fmt.Errorf("%w: a PEM block of type %.60q, want %q", ErrKeyForm, block.Type, pemPublic)
+	}
+	key, err := x509.ParsePKIXPublicKey(block.Bytes)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrKeyForm, err)
+	}
+	if _, err := verify.Algorithm(key); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrKeyForm, err)
+	}
+	return key, nil
+}
+
+// MarshalPublicKey writes a public key in PKIX PEM form.
+func MarshalPublicKey(key crypto.PublicKey) ([]byte, error) {
+	der, err := x509.MarshalPKIXPublicKey(key)
+	if err != nil {
+		return nil, fmt.Errorf("write a public key: %w", err)
+	}
+	return pem.EncodeToMemory(&pem.Block{Type: pemPublic, Bytes: der}), nil
+}
+
+// onePEM reads exactly one PEM block.
+func onePEM(data []byte) (*pem.Block, error) {
+	if len(data) > MaxKeyBytes {
+		return nil, fmt.Errorf("%w: %d bytes, the limit is %d", ErrKeyForm, len(data), MaxKeyBytes)
+	}
+	block, rest := pem.Decode(data)
+	if block == nil {
+		return nil, fmt.Errorf("%w: no PEM block", ErrKeyForm)
+	}
+	if more, _ := pem.Decode(rest); more != nil {
+		return nil, fmt.Errorf("%w: more than one PEM block", ErrKeyForm)
+	}
+	return block, nil
+}

@@ -1,0 +1,107 @@
+package attest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/wallproof/wallproof/attest/manifest"
+	"github.com/wallproof/wallproof/attest/packet"
+	"github.com/wallproof/wallproof/attest/predicate"
+	"github.com/wallproof/wallproof/verify"
+)
+
+// ErrNotVerified means that a report has nothing to sign: the statement was not
+// authenticated.
+var ErrNotVerified = errors.New("the attestation was not authenticated, so there is nothing to sign")
+
+// SignVerification signs a verifier's re-run as a SLSA Verification Summary. The
+// report must be of a Verify with WithoutRerun set: it says PASSED only when
+// that verdict was valid, and FAILED otherwise. A signer that is the attester
+// itself is labelled so.
+func SignVerification(ctx context.Context, r verify.Report, s Signer, version string) (Result, error) {
+	if r.Evidence == nil || r.Signer == nil {
+		return Result{}, ErrNotVerified
+	}
+	if s == nil {
+		return Result{}, ErrNoSigner
+	}
+	b := r.Evidence.Boundary
+	fingerprint, err := verify.Fingerprint(s.GetPublicKey())
+	if err != nil {
+		return Result{}, err
+	}
+	hex := func(digest string) map[string]string {
+		return map[string]string{"sha256": strings.TrimPrefix(digest, "sha256:")}
+	}
+	vsa := predicate.VSA{
+		Verifier:           predicate.Verifier{ID: predicate.VerifierIndependent, Version: map[string]string{"wallproof": version}},
+		TimeVerified:       r.Times.Checked,
+		ResourceURI:        verify.ResourceURI(b.Image),
+		Policy:             predicate.VSAResource{URI: predicate.VerificationPolicy, Digest: hex(b.Battery.CatalogDigest)},
+		InputAttestations:  []predicate.VSAResource{{Digest: hex(r.Attestation)}},
+		VerificationResult: predicate.ResultFailed,
+		VerifiedLevels:     []string{},
+	}
+	if fingerprint == r.Signer.Fingerprint {
+		vsa.Verifier.ID = predicate.VerifierSelf
+	}
+	if r.Verdict == verify.Valid {
+		vsa.VerificationResult, vsa.VerifiedLevels = predicate.ResultPassed, []string{predicate.LevelBoundary}
+	}
+	statement, err := predicate.Marshal(predicate.SubjectOf(b.Image.Reference, r.Subject), predicate.TypeVSA, vsa)
+	if err != nil {
+		return Result{}, fmt.Errorf("write the verification summary: %w", err)
+	}
+	return signed(ctx, statement, s)
+}
+
+// WriteVerification puts a signed re-run into a packet's directory.
+func WriteVerification(dir string, r Result) (string, error) {
+	path := filepath.Join(dir, packet.VerificationFile)
+	return path, WriteFile(path, r.Bundle, 0o644)
+}
+
+// ErrNoScorecard means that a report is not about a scorecard that fits.
+var ErrNoScorecard = errors.New("the report is not about a scorecard that fits the attestation, so there is nothing to bind")
+
+// SignBinding signs the binding of a scorecard to an attestation. The report
+// must be of a Verify with the scorecard, and valid.
+func SignBinding(ctx context.Context, r verify.Report, scorecard []byte, s Signer, now time.Time) (Result, error) {
+	if r.Evidence == nil || r.Evidence.Scorecard == nil || r.Verdict != verify.Valid {
+		return Result{}, ErrNoScorecard
+	}
+	if s == nil {
+		return Result{}, ErrNoSigner
+	}
+	card := *r.Evidence.Scorecard
+	b := verify.BindingOf(r, r.Evidence.Boundary, card, manifest.FormatTime(now))
+	statement, err := predicate.Marshal(predicate.SubjectOf(card.ID, predicate.Digest(scorecard)), predicate.TypeBinding, b)
+	if err != nil {
+		return Result{}, fmt.Errorf("write the binding: %w", err)
+	}
+	return signed(ctx, statement, s)
+}
+
+func signed(ctx context.Context, statement []byte, s Signer) (Result, error) {
+	bundle, err := signStatement(ctx, statement, s)
+	if err != nil {
+		return Result{}, err
+	}
+	algorithm, err := verify.Algorithm(s.GetPublicKey())
+	if err != nil {
+		return Result{}, err
+	}
+	return Result{Statement: statement, Digest: predicate.Digest(statement), Bundle: bundle, Algorithm: algorithm, Key: s.KeyName()}, nil
+}
+
+// ReadThreatModel reads a threat model; see packet.ParseThreatModel.
+func ReadThreatModel(data []byte) (predicate.ThreatModel, error) {
+	return packet.ParseThreatModel(data)
+}
+
+// ReadRedTeam reads a red-team result; see packet.ParseRedTeam.
+func ReadRedTeam(data []byte) (packet.ParsedRedTeam, error) { return packet.ParseRedTeam(data) }
