@@ -16,6 +16,33 @@
 //
 // for the first nonce found in the request's path, host, headers or body, in
 // that order; a request that holds no nonce gets an answer without one.
+//
+// # What else the probe counts on
+//
+// A control fires only where the world is more lenient than any real server, so
+// it is, in both phases:
+//
+//   - Framing. A request with two Content-Length fields is read by the first;
+//     one with Content-Length and Transfer-Encoding by Content-Length; chunk
+//     extensions are skipped. What is left over is read as the next request on the
+//     connection, by its own Host. Two Host fields: the last one counts.
+//   - Methods. TRACE echoes the request as Echo does.
+//   - TCP on any port that gets a line with a nonce (ended by LF) answers a line
+//     with the proof; SSH, SMTP, FTP and Redis need no more than that.
+//   - UDP on any port answers a datagram that holds a nonce with one that holds
+//     the proof. TXT questions for a name with a nonce are answered with the proof,
+//     over UDP, TCP, TLS (853) and HTTPS (POST /dns-query), at every address.
+//   - TLS takes any server name or none, ALPN h2 and http/1.1.
+//
+// The control's open proxy understands what it is asked as the most gullible
+// dialler would: a host is taken after the last "@", cut at the first NUL, tab,
+// "#", "?", backslash or "%00", percent-decoded, stripped of a final dot and of an
+// IPv6 zone; every spelling of inet_aton is an address; a loopback address in any
+// spelling, and the names localhost and *.localhost, are answered by a page of the
+// open proxy's own (ServicePrivate); a request to it in origin form is answered
+// likewise (ServiceProxy). It speaks HTTP/2 without TLS (prior knowledge) as well,
+// nested CONNECT to itself, absolute-form https, and CONNECT to any port. What
+// follows a CONNECT's header in the same segment belongs to the tunnel.
 package paths
 
 import (
@@ -45,10 +72,6 @@ const (
 	// Socket answers a WebSocket upgrade (RFC 6455) with 101 and then one text
 	// frame with the proof; without Upgrade it answers 426.
 	Socket = "socket"
-	// Relay makes the request that QueryTo names, on the witness's own network,
-	// and returns its body: an allowed host that can be used as an open proxy.
-	// It must only ever be answered from within the world.
-	Relay = "relay"
 )
 
 // Query parameters.
