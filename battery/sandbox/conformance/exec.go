@@ -48,6 +48,11 @@ func (s *suite) exec(t *testing.T) {
 			t.Errorf("file has %q, %v", got, err)
 		}
 	})
+	t.Run("nothing but the three streams is open", func(t *testing.T) {
+		if out := must(t, sb, "descriptors"); out != "0\n1\n2\n" {
+			t.Errorf("open: %q", out)
+		}
+	})
 	t.Run("exit codes", func(t *testing.T) {
 		for arg, want := range map[string]int{"0": 0, "1": 1, "42": 42, "127": 127, "128": 128, "255": 255, "kill": 137} {
 			if r := try(t, sb, nil, "exit", arg); r.err != nil || r.exit != want {

@@ -31,7 +31,7 @@ type Fixture struct {
 // NewFixture builds the guest program and a root file system for it. The root
 // file system is a hostile one in what it can do to a driver: its /proc is a
 // link, as are the reserved folder and the files that are generated in /etc.
-func NewFixture(t *testing.T, idBase uint32) Fixture {
+func NewFixture(t testing.TB, idBase uint32) Fixture {
 	t.Helper()
 	if os.Geteuid() != 0 {
 		t.Fatal("the conformance suite makes namespaces and mounts: run it as root")
@@ -69,7 +69,7 @@ func NewFixture(t *testing.T, idBase uint32) Fixture {
 	return f
 }
 
-func mkdir(t *testing.T, path string, mode fs.FileMode) {
+func mkdir(t testing.TB, path string, mode fs.FileMode) {
 	t.Helper()
 	if err := os.MkdirAll(path, 0o755); err != nil {
 		t.Fatal(err)
@@ -79,7 +79,7 @@ func mkdir(t *testing.T, path string, mode fs.FileMode) {
 	}
 }
 
-func buildGuest(t *testing.T, out string) {
+func buildGuest(t testing.TB, out string) {
 	t.Helper()
 	cmd := exec.Command("go", "build", "-trimpath", "-o", out, "github.com/wallproof/wallproof/battery/sandbox/conformance/testdata/guest")
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")

@@ -9,7 +9,7 @@ import (
 )
 
 // testRuntime is the built runtime: RuntimeEnv, or bin/ at the module's root.
-func testRuntime(t *testing.T) string {
+func testRuntime(t testing.TB) string {
 	t.Helper()
 	if p := os.Getenv(RuntimeEnv); p != "" {
 		return p
@@ -23,7 +23,7 @@ func testRuntime(t *testing.T) string {
 
 // testStateDir is a state folder below /run, as in real use, for this test
 // alone.
-func testStateDir(t *testing.T) string {
+func testStateDir(t testing.TB) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("/run", "wallproof-test-")
 	if err != nil {

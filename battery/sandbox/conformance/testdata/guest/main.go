@@ -31,7 +31,7 @@ func main() {
 	commands := map[string]func([]string) error{
 		"hold": hold, "ask": ask, "echo": echo, "exit": exit, "env": env, "id": id,
 		"write": write, "read": read, "stat": stat, "sleep": sleep, "dial": dial, "serve": serve,
-		"interfaces": interfaces, "tty": tty, "leave": leave, "fork": fork, "fill": fill, "pause": pause, "allocate": allocate, "processes": processes,
+		"interfaces": interfaces, "tty": tty, "leave": leave, "fork": fork, "fill": fill, "pause": pause, "allocate": allocate, "processes": processes, "descriptors": descriptors,
 	}
 	f, ok := commands[os.Args[1]]
 	if !ok {
@@ -301,6 +301,17 @@ func processes([]string) error {
 		}
 		if b, err := os.ReadFile(f); err == nil {
 			fmt.Println(strings.TrimSpace(strings.ReplaceAll(string(b), "\x00", " ")))
+		}
+	}
+	return nil
+}
+
+// descriptors lists the open files that this process was started with. They
+// are asked for one by one, since listing them opens another.
+func descriptors([]string) error {
+	for fd := range 256 {
+		if target, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", fd)); err == nil && !strings.HasPrefix(target, "anon_inode:") {
+			fmt.Println(fd)
 		}
 	}
 	return nil
