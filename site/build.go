@@ -1,21 +1,285 @@
 package site
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/wallproof/wallproof/site/history"
+	"github.com/wallproof/wallproof/verify"
 )
 
 // ErrNoPackets is returned when there is nothing to render.
 var ErrNoPackets = errors.New("site: no packet given; name at least one packet directory or archive")
 
 // Build verifies every packet, renders the site into a temporary folder beside
-// outDir and swaps it in whole. When it fails, outDir is as it was.
-func Build(ctx context.Context, in Input, outDir string) (Result, error) {
-	if len(in.Packets) == 0 {
-		return Result{}, ErrNoPackets
-	}
-	if err := in.Theme.check(); err != nil {
+// outDir and swaps it in whole. When it fails, outDir is as it was. A packet that
+// does not verify is no error: the result says so, and so does the site.
+func Build(ctx context.Context, in Input, outDir string) (res Result, err error) {
+	b, err := newBuilder(in, outDir)
+	if err != nil {
 		return Result{}, err
 	}
-	return Result{}, ctx.Err()
+	if b.tree, err = newTree(outDir); err != nil {
+		return Result{}, err
+	}
+	defer func() { err = errors.Join(err, b.tree.discard()) }()
+	if err := b.run(ctx); err != nil {
+		return Result{}, err
+	}
+	if err := b.tree.commit(); err != nil {
+		return Result{}, err
+	}
+	return b.result(), b.cache.save(in.Cache)
 }
+
+// builder is the state of one build.
+type builder struct {
+	in      Input
+	now     time.Time
+	tree    *tree
+	cache   *cache
+	assets  assetView
+	base    string // digest of everything that is the same for all packets
+	primary string // image name that index.html is about
+
+	mu      sync.Mutex
+	history *history.History
+	records []*record
+}
+
+func newBuilder(in Input, outDir string) (*builder, error) {
+	if len(in.Packets) == 0 {
+		return nil, ErrNoPackets
+	}
+	if err := in.Theme.check(); err != nil {
+		return nil, err
+	}
+	if in.BaseURL != "" && !httpURL(in.BaseURL) {
+		return nil, fmt.Errorf("site: base URL %q is not an absolute https or http address", in.BaseURL)
+	}
+	clock := in.Clock
+	if clock == nil {
+		clock = time.Now
+	}
+	h, err := loadHistory(in.History, outDir)
+	if err != nil {
+		return nil, err
+	}
+	b := &builder{in: in, now: clock().UTC().Truncate(time.Second), history: h}
+	if b.base, err = inputDigest(in); err != nil {
+		return nil, err
+	}
+	b.cache, err = loadCache(in.Cache)
+	return b, err
+}
+
+func loadHistory(given []byte, outDir string) (*history.History, error) {
+	if given == nil {
+		b, err := readBounded(filepath.Join(outDir, historyFile), history.MaxBytes)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, fmt.Errorf("site: earlier history: %w", err)
+		}
+		given = b
+	}
+	h, err := history.Parse(given)
+	if err != nil {
+		return nil, fmt.Errorf("site: earlier history: %w; without it, drift that was seen before would be forgotten", err)
+	}
+	return h, nil
+}
+
+func (b *builder) run(ctx context.Context) error {
+	if err := b.writeAssets(); err != nil {
+		return err
+	}
+	jobs, err := b.survey(ctx)
+	if err != nil {
+		return err
+	}
+	if err := b.examineAll(ctx, jobs); err != nil {
+		return err
+	}
+	slices.SortFunc(b.records, newer)
+	return b.writePages(ctx)
+}
+
+// job is one packet with what it says of itself.
+type job struct {
+	packet Packet
+	glimpse
+}
+
+// survey groups the packets by image digest, newest first, so that a newer run
+// is examined before the older ones that it may contradict.
+func (b *builder) survey(ctx context.Context) ([][]job, error) {
+	jobs := make([]job, len(b.in.Packets))
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(b.workers())
+	for i, p := range b.in.Packets {
+		g.Go(func() error {
+			jobs[i].packet = p
+			if c := b.cache.glimpse(p.Stamp); c != nil {
+				jobs[i].glimpse = *c
+				return ctx.Err()
+			}
+			files, closer, err := p.Open()
+			if err != nil {
+				return nil // examined again, and reported, below
+			}
+			jobs[i].glimpse = peek(files)
+			return errors.Join(closer.Close(), ctx.Err())
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return nil, err
+	}
+	b.primary = b.in.Primary
+	for _, j := range jobs {
+		b.primary = cmp.Or(b.primary, j.name)
+	}
+	return grouped(jobs), nil
+}
+
+func grouped(jobs []job) [][]job {
+	slices.SortStableFunc(jobs, func(x, y job) int {
+		return cmp.Or(cmp.Compare(x.subject, y.subject), y.collected.Compare(x.collected), cmp.Compare(x.attestation, y.attestation))
+	})
+	var out [][]job
+	for i, j := range jobs {
+		if i == 0 || j.subject != jobs[i-1].subject || j.subject == "" {
+			out = append(out, nil)
+		}
+		out[len(out)-1] = append(out[len(out)-1], j)
+	}
+	return out
+}
+
+func (b *builder) workers() int {
+	if b.in.Workers > 0 {
+		return b.in.Workers
+	}
+	return runtime.GOMAXPROCS(0)
+}
+
+func (b *builder) examineAll(ctx context.Context, groups [][]job) error {
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(b.workers())
+	for _, group := range groups {
+		g.Go(func() error { return b.examineGroup(ctx, group) })
+	}
+	return g.Wait()
+}
+
+// examineGroup examines the packets over one image, newest first. Those that do
+// not verify come last: their page must not take the place of a good one.
+func (b *builder) examineGroup(ctx context.Context, group []job) error {
+	done := map[string]bool{}
+	contradicted := false
+	var invalid []*attempt
+	for _, j := range group {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		a, err := b.attempt(j, contradicted)
+		if err != nil {
+			return err
+		}
+		if a.record.State == StateInvalid {
+			invalid = append(invalid, a)
+			continue
+		}
+		if !done[a.record.Digest] {
+			done[a.record.Digest] = true
+			if err := b.publish(a); err != nil {
+				return err
+			}
+		}
+		contradicted = contradicted || a.record.Critical
+		b.keep(a.record)
+	}
+	for _, a := range invalid {
+		d := a.record.Digest
+		a.record.ID = ""
+		if d != "" && !done[d] {
+			done[d] = true
+			a.record.ID = pageID(d)
+			if err := b.publish(a); err != nil {
+				return err
+			}
+		}
+		b.keep(a.record)
+	}
+	return nil
+}
+
+func (b *builder) keep(r *record) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.records = append(b.records, r)
+}
+
+// liveFor is the live state that a packet is compared with.
+func (b *builder) liveFor(j job) []byte {
+	switch {
+	case j.packet.Live != nil:
+		return j.packet.Live
+	case j.name == b.primary || j.name == "":
+		return b.in.Live
+	}
+	return nil
+}
+
+func (b *builder) verifyInput(j job) verify.Input {
+	v := b.in.Verify
+	v.Live = b.liveFor(j)
+	return v
+}
+
+func (b *builder) result() Result {
+	res := Result{Files: int(b.tree.files.Load()), Bytes: b.tree.bytes.Load()}
+	p := b.primaryRecord()
+	for _, r := range b.records {
+		if r.reused {
+			res.Reused++
+		}
+		if r == p {
+			s := r.summary()
+			res.Primary = &s
+			res.Attestations = append([]Summary{s}, res.Attestations...)
+			continue
+		}
+		res.Attestations = append(res.Attestations, r.summary())
+	}
+	return res
+}
+
+// primaryRecord is the newest run over the primary image, whatever its state;
+// where none verifies, the first that does not.
+func (b *builder) primaryRecord() *record {
+	var bad *record
+	for _, r := range b.records {
+		if r.State != StateInvalid && r.Name == b.primary {
+			return r
+		}
+		if r.State == StateInvalid && bad == nil {
+			bad = r
+		}
+	}
+	if bad != nil {
+		return bad
+	}
+	return b.records[0]
+}
+
+func mkdirFor(path string) error { return os.MkdirAll(filepath.Dir(path), 0o755) }

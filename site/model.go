@@ -39,6 +39,7 @@ type alternate struct{ Type, Title, Href string }
 // watchView is what the page's script compares while the page is open.
 type watchView struct {
 	Attestation string
+	State       string
 	Expires     string
 	Status      string // relative address of status.json
 	Live        string // relative address of live.json, or ""
@@ -123,6 +124,7 @@ type claim struct {
 	Conditions []condition
 	FAQ        []answer
 	Plain      string
+	Escapes    []escape // below critical; what they contradict is not asserted
 }
 
 type invariant struct {

@@ -21,6 +21,9 @@ type Packet struct {
 	// as at the build before, and not empty, may be taken over from that build
 	// without being read (see Input.Cache).
 	Stamp string
+	// Live is a live.json for the deployment that this packet is about, or nil for
+	// Input.Live where that applies.
+	Live []byte
 	// Open returns the packet's files, and what releases them.
 	Open func() (fs.FS, io.Closer, error)
 }

@@ -26,16 +26,28 @@ package site
 
 import (
 	"time"
+
+	"github.com/wallproof/wallproof/verify"
 )
 
 // Input is everything that a build depends on. Nothing else is read, but for the
 // history.json of an earlier build in the output folder.
 type Input struct {
-	// Packets are the evidence packets, in any order. The primary is the newest
-	// one that is current, else the newest one that verifies.
+	// Packets are the evidence packets. Their order matters in one way: the image
+	// of the first is the one that index.html is about, unless Primary says
+	// otherwise. Of that image the newest run counts, whatever its state: an older
+	// claim never stands in for a newer result.
 	Packets []Packet
+	// Primary is the name of the image that index.html is about (a reference
+	// without tag and digest), or "" for that of the first packet.
+	Primary string
+	// Verify is what every packet is verified with: trust, requirements, policy in
+	// force, limits. Packet, Bundle, Verification, At, Live and Latched are set by
+	// Build.
+	Verify verify.Input
 	// Live is the content of live.json, what is deployed at this moment, or nil.
-	// It is compared at build time and published, so that the page compares too.
+	// It is compared with the attestations over the primary image, and published,
+	// so that the page compares too. For other images see Packet.Live.
 	Live []byte
 	// History is the content of an earlier history.json. Nil reads the one in
 	// the output folder, if there is one.
@@ -52,6 +64,10 @@ type Input struct {
 	// Wasm is the verifier built for the browser. Without it the verify page
 	// explains how to verify on the command line.
 	Wasm Wasm
+	// Cache is a file that remembers the packets of the build before, so that those
+	// that did not change are taken over. "" means none. It holds no evidence and
+	// belongs outside the output folder.
+	Cache string
 	// Workers bounds how many packets are verified at once; 0 means one a core.
 	Workers int
 }
@@ -68,6 +84,7 @@ type Result struct {
 	Files        int       // files in the output folder
 	Bytes        int64     // their total size
 	Reused       int       // attestations whose pages were taken over unchanged from the build before
+	Primary      *Summary  // what index.html is about
 }
 
 // Summary is what the site says of one packet.

@@ -63,12 +63,18 @@
     return answer.json();
   }
 
+  // A member that live.json does not have is not compared.
+  function drifted(live, attested) {
+    return Object.entries(live).some(([name, value]) =>
+      typeof value === "object" ? drifted(value, (attested || {})[name]) : value !== (attested || {})[name]);
+  }
+
   async function compare() {
     if (stale || location.protocol === "file:") return;
     try {
       const status = await fetchJSON(watch.status);
       if (status.attestation !== watch.attestation) withdraw("page-outdated");
-      else if (status.state !== "current") withdraw((status.codes || [])[0] || "page-outdated");
+      else if (status.state !== watch.state) withdraw((status.codes || [])[0] || "page-outdated");
       else if (status.expires && expired(status.expires)) withdraw("expired");
     } catch { /* unreachable: the expiry still counts */ }
     if (!watch.live || stale) return;
@@ -76,7 +82,7 @@
       const live = await fetchJSON(watch.live);
       if (live.image && !watch.images.split(" ").includes(live.image)) withdraw("image-drift");
       else if (live.policy && live.policy !== watch.policy) withdraw("policy-drift");
-      else if (live.fabric && live.fabric !== watch.fabric) withdraw("fabric-drift");
+      else if (live.fabric && drifted(live.fabric, JSON.parse(watch.fabric))) withdraw("fabric-drift");
     } catch { /* as above */ }
   }
 

@@ -1,0 +1,171 @@
+package site
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+
+	"github.com/wallproof/wallproof/attest/packet"
+	"github.com/wallproof/wallproof/site/history"
+	"github.com/wallproof/wallproof/verify"
+)
+
+// attempt is one packet that was examined, before it is published.
+type attempt struct {
+	job      job
+	record   *record
+	report   verify.Report
+	evidence *evidence // nil when it does not verify or is taken over
+	key      string    // of the cache
+	messages map[string]string
+}
+
+// attempt examines a packet, or takes its record over from the build before.
+func (b *builder) attempt(j job, contradicted bool) (*attempt, error) {
+	a := &attempt{job: j}
+	latched := b.latched(j.attestation)
+	a.key = b.cacheKey(j, contradicted, latched)
+	if r := b.cache.record(j.packet.Stamp, a.key, b.now); r != nil {
+		r.packet, r.reused = j.packet.Name, true
+		a.record = r
+		return a, nil
+	}
+	files, closer, err := j.packet.Open()
+	if err != nil {
+		// A packet that cannot even be read is one that does not verify.
+		a.record = &record{State: StateInvalid, Codes: []string{codeOf(err)}, packet: j.packet.Name}
+		return a, nil
+	}
+	defer closer.Close()
+	a.report = examine(files, b.verifyInput(j), latched, b.now)
+	if a.evidence, err = a.judge(files, latched, contradicted); err != nil {
+		return nil, fmt.Errorf("%s: %w", j.packet.Name, err)
+	}
+	return a, nil
+}
+
+// codeOf is the reason code of a packet that cannot be read.
+func codeOf(err error) string {
+	if r := packet.ReasonOf(err); r != "" {
+		return string(r)
+	}
+	return string(verify.CodePacketUnreadable)
+}
+
+func (b *builder) latched(digest string) []history.Latch {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.history.Latched(digest)
+}
+
+// judge turns the report into state, record and evidence.
+func (a *attempt) judge(files fs.FS, latched []history.Latch, contradicted bool) (*evidence, error) {
+	r := a.report
+	state, codes := stateOf(r, latched)
+	a.record = &record{State: state, Codes: codes, packet: a.job.packet.Name}
+	a.messages = map[string]string{}
+	for _, c := range r.Checks {
+		a.messages[string(c.Code)] = c.Message
+	}
+	e, err := evidenceOf(files, r, state)
+	if err != nil {
+		return nil, err
+	}
+	if e == nil {
+		a.record.State = StateInvalid
+		a.record.Digest = a.job.attestation
+		return nil, nil
+	}
+	for _, c := range codes {
+		a.record.Critical = a.record.Critical || isCritical(c)
+	}
+	if contradicted {
+		state, codes = StateHeld, unique(append(codes, codeContradicted))
+	}
+	e.state = state
+	a.record.State, a.record.Codes = state, codes
+	a.record.ID, a.record.Digest, a.record.Subject, a.record.Name = e.id, e.digest, e.subject, e.name()
+	a.record.Policy = clean(e.boundary.Policy.Digest)
+	a.record.Collected, a.record.Expires = at(e.collected).ISO, at(e.expires).ISO
+	return e, nil
+}
+
+// publish notes the state in the history and writes the attestation's folder.
+func (b *builder) publish(a *attempt) error {
+	r := a.record
+	entry := b.note(r)
+	if r.reused {
+		ok, err := b.tree.reuse(attestationDir(r.ID), r.Files)
+		if err != nil || ok {
+			return err
+		}
+		return b.renew(a)
+	}
+	if a.evidence != nil {
+		a.evidence.reasons = holdings(r.Codes, a.messages, entry, a.evidence.expires, b.now)
+		if a.evidence.shown() {
+			r.Claim = count(a.evidence.criticalEscapes(), "critical escape", "critical escapes")
+		}
+	}
+	if err := b.writeAttestation(a, entry); err != nil {
+		return err
+	}
+	// The page shows the history, so the key is that of the history as it is now.
+	key := b.cacheKey(a.job, contains(r.Codes, codeContradicted), b.latched(r.Digest))
+	b.cache.put(a.job, key, r, b.now)
+	return nil
+}
+
+// renew examines a packet whose pages could not be taken over after all.
+func (b *builder) renew(a *attempt) error {
+	b.cache.forget(a.job.packet.Stamp)
+	again, err := b.attempt(a.job, contains(a.record.Codes, codeContradicted))
+	if err != nil {
+		return err
+	}
+	*a.record = *again.record
+	again.record = a.record
+	return b.publish(again)
+}
+
+func contains(codes []string, code string) bool {
+	for _, c := range codes {
+		if c == code {
+			return true
+		}
+	}
+	return false
+}
+
+// note latches drift and records the state. It returns a copy of the entry.
+func (b *builder) note(r *record) *history.Entry {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, c := range r.Codes {
+		if r.State == StateHeld && isLatching(c) {
+			b.history.Latch(r.Digest, c, b.now)
+		}
+	}
+	b.history.Record(r.Digest, r.Subject, r.Name, r.State, r.Codes, b.now)
+	e := *b.history.Attestations[r.Digest]
+	return &e
+}
+
+// copyPacket writes the packet's archive and bundle for download.
+func (b *builder) copyPacket(a *attempt) error {
+	files, closer, err := a.job.packet.Open()
+	if err != nil {
+		return err
+	}
+	defer closer.Close()
+	dir := attestationDir(a.record.ID)
+	bundle, err := packet.ReadDocument(files, packet.AttestationFile)
+	if err != nil {
+		return fmt.Errorf("site: bundle of %s: %w", a.job.packet.Name, err)
+	}
+	return errors.Join(
+		b.tree.put(dir+fileBundle, bundle),
+		b.tree.stream(dir+filePacket, func(w io.Writer) error { return packet.WriteArchive(w, files) }),
+	)
+}

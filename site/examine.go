@@ -1,0 +1,182 @@
+package site
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"slices"
+	"time"
+
+	"github.com/wallproof/wallproof/attest/packet"
+	"github.com/wallproof/wallproof/attest/predicate"
+	"github.com/wallproof/wallproof/policy"
+	"github.com/wallproof/wallproof/probes/catalog"
+	"github.com/wallproof/wallproof/site/history"
+	"github.com/wallproof/wallproof/verify"
+)
+
+// glimpse is what a packet says of itself before anything is verified. It only
+// orders the work and finds earlier latches; nothing of it is shown.
+type glimpse struct {
+	attestation string
+	name        string
+	subject     string
+	collected   time.Time
+}
+
+// peek reads a packet's bundle without verifying it.
+func peek(files fs.FS) glimpse {
+	var bundle struct {
+		Envelope struct {
+			Payload string `json:"payload"`
+		} `json:"dsseEnvelope"`
+	}
+	b, err := packet.ReadDocument(files, packet.AttestationFile)
+	if err != nil || json.Unmarshal(b, &bundle) != nil {
+		return glimpse{}
+	}
+	payload, err := base64.StdEncoding.DecodeString(bundle.Envelope.Payload)
+	if err != nil {
+		return glimpse{}
+	}
+	g := glimpse{attestation: predicate.Digest(payload)}
+	s, _, err := predicate.ParseStatement(payload)
+	if err != nil {
+		return g
+	}
+	var p predicate.Boundary
+	if _, err := s.Decode(&p); err != nil {
+		return g
+	}
+	g.name, g.subject, g.collected = imageName(p.Image.Reference), s.Subject[0].Sha256(), parseTime(p.Collected)
+	return g
+}
+
+// examine verifies one packet at a moment.
+func examine(files fs.FS, in verify.Input, latched []history.Latch, now time.Time) verify.Report {
+	in.Packet, in.Bundle, in.Verification = files, nil, nil
+	in.At = now
+	in.Latched = []verify.Latch{}
+	for _, l := range latched {
+		in.Latched = append(in.Latched, verify.Latch{Code: verify.Code(l.Code), Since: l.Since})
+	}
+	return verify.Verify(in)
+}
+
+// stateOf says what a report means for the page. A latched drift appears under
+// its own code, so that a state stays the same while only its cause was undone.
+func stateOf(r verify.Report, latched []history.Latch) (State, []string) {
+	var codes []string
+	status := verify.Held
+	if r.Verdict == verify.Invalid {
+		status = verify.Fail
+	}
+	for _, c := range r.Checks {
+		if c.Status == status && c.Code != verify.CodeLatched {
+			codes = append(codes, string(c.Code))
+		}
+	}
+	if status == verify.Fail {
+		return StateInvalid, unique(codes)
+	}
+	for _, l := range latched {
+		codes = append(codes, l.Code)
+	}
+	if len(codes) > 0 {
+		return StateHeld, unique(codes)
+	}
+	if r.Verdict != verify.Valid {
+		return StateHeld, []string{string(verify.CodeLatched)}
+	}
+	return StateCurrent, nil
+}
+
+func unique(codes []string) []string { return slices.Compact(slices.Sorted(slices.Values(codes))) }
+
+// evidenceOf turns an authenticated report into what pages are made from. It
+// returns nil for evidence that was not authenticated.
+func evidenceOf(files fs.FS, r verify.Report, state State) (*evidence, error) {
+	x := r.Evidence
+	if x == nil || state == StateInvalid {
+		return nil, nil
+	}
+	e := &evidence{
+		id: pageID(r.Attestation), digest: r.Attestation, subject: r.Subject, boundary: x.Boundary, techniques: x.Judged,
+		collected: parseTime(r.Times.Collected), expires: parseTime(r.Times.Expires), state: state, catalog: known(),
+	}
+	e.signing(r)
+	for _, c := range r.Checks {
+		e.checks = append(e.checks, check{c.Name, string(c.Status), string(c.Code), c.Message, c.Evidence})
+	}
+	if v := x.Rerun; v != nil {
+		e.rerun = &rerun{by: clean(v.VSA.Verifier.ID), at: parseTime(v.VSA.TimeVerified), independent: !v.Self}
+	}
+	edges, err := edgesOf(files)
+	if err != nil {
+		return nil, err
+	}
+	e.edges = edges
+	return e, nil
+}
+
+// signing fills in who signed, when, and what the time rests on.
+func (e *evidence) signing(r verify.Report) {
+	e.signedAt = parseTime(r.Times.Signed)
+	how := "asserted"
+	if s := r.Signer; s != nil {
+		how = s.Time
+		e.algorithm, e.signer = clean(s.Algorithm), clean(signerName(*s))
+		if s.LogIndex != "" {
+			e.logged = "log index " + clean(s.LogIndex)
+		}
+	}
+	switch how {
+	case "timestamp":
+		e.signedHow = "by a trusted timestamp"
+	case "log":
+		e.signedHow = "by a transparency log"
+	default:
+		e.signedHow = "time asserted by the signer"
+	}
+	if e.signedAt.IsZero() {
+		e.signedAt = parseTime(r.Times.Attested)
+	}
+}
+
+func signerName(s verify.Signer) string {
+	switch {
+	case s.Identity != "":
+		return s.Identity + ", issuer " + s.Issuer
+	case s.Key != "" && s.Key != s.Fingerprint:
+		return "key " + s.Key + " (" + s.Fingerprint + ")"
+	}
+	return "key " + s.Fingerprint
+}
+
+// edgesOf draws the edges from the policy in the packet, with the evaluator that
+// enforces it.
+func edgesOf(files fs.FS) ([]policy.Edge, error) {
+	b, err := packet.ReadDocument(files, packet.PolicyFile)
+	if err != nil {
+		return nil, fmt.Errorf("site: policy of the packet: %w", err)
+	}
+	p, err := policy.ParseCanonical(b)
+	if err != nil {
+		return nil, fmt.Errorf("site: policy of the packet: %w", err)
+	}
+	ev, err := policy.Compile(p)
+	if err != nil {
+		return nil, fmt.Errorf("site: policy of the packet: %w", err)
+	}
+	return ev.Edges(), nil
+}
+
+// known is the catalogue by technique id.
+func known() map[string]catalog.Technique {
+	m := map[string]catalog.Technique{}
+	for _, t := range catalog.All() {
+		m[t.ID] = t
+	}
+	return m
+}

@@ -1,0 +1,213 @@
+package site
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+
+	"github.com/wallproof/wallproof/site/history"
+)
+
+func httpURL(s string) bool {
+	u, err := url.Parse(s)
+	return err == nil && (u.Scheme == "https" || u.Scheme == "http") && u.Host != "" && u.User == nil && u.RawQuery == "" && u.Fragment == ""
+}
+
+// rootPath is the path part of the base URL, with a slash at the end.
+func rootPath(base string) string {
+	u, err := url.Parse(base)
+	if err != nil {
+		return "/"
+	}
+	return "/" + strings.TrimPrefix(strings.TrimSuffix(u.EscapedPath(), "/")+"/", "/")
+}
+
+func compact(v any) (string, error) {
+	b, err := json.Marshal(v)
+	return string(b), err
+}
+
+// writePrimary writes the pages about the primary attestation: trust boundary
+// and procurement room, with the machine-readable files at the site's root.
+func (b *builder) writePrimary() error {
+	r := b.primaryRecord()
+	e, err := b.reopen(r)
+	if err != nil {
+		return err
+	}
+	return b.writePrimaryOf(r, e)
+}
+
+func (b *builder) writePrimaryOf(r *record, e *evidence) error {
+	prefix := ""
+	if r.ID != "" {
+		prefix = attestationDir(r.ID)
+	}
+	view := func(root string) *boundary {
+		if e == nil {
+			return b.unverified(r, b.history.Attestations[r.Digest])
+		}
+		return e.boundaryOf(root+prefix, b.in.Theme, b.now)
+	}
+	return errors.Join(b.writeIndex(r, e, view("")), b.writeProcurement(r, e, view("../")), b.writeRootFiles(r, e, prefix))
+}
+
+func (b *builder) writeIndex(r *record, e *evidence, view *boundary) error {
+	heading := r.chip().Word
+	description := "The claim about this boundary is not shown at present."
+	if e != nil && e.shown() {
+		heading = r.Claim
+		description = fmt.Sprintf("%s, attested over %s, valid until %s.", title(r.Claim), r.Name, at(e.expires).Text)
+	}
+	v := b.page("index.html", fmt.Sprintf("%s · Trust boundary · %s", heading, b.publisher()), description, view)
+	v.Watch = b.watch(e, "", fileStatus)
+	v.Alternates = []alternate{{"application/json", "Status", fileStatus}, {"application/ld+json", "Claim", fileJSONLD}}
+	return b.put("index.html", pageIndex, v)
+}
+
+func (b *builder) writeRootFiles(r *record, e *evidence, prefix string) error {
+	g := badgeOf(r)
+	bj, err1 := g.json()
+	ld, err2 := b.jsonLD(r, e)
+	s := statusOf(r, e, b.history.Since(r.Digest), prefix)
+	s.Checked = history.Stamp(b.now)
+	return errors.Join(err1, err2, b.putJSON(fileStatus, s), b.tree.put("badge.json", bj), b.tree.put("badge.svg", g.svg()), b.tree.put(fileJSONLD, ld))
+}
+
+// answersSchema names the format of procurement/answers.json.
+const answersSchema = "wallproof.answers/v1"
+
+func (b *builder) writeProcurement(r *record, e *evidence, view *boundary) error {
+	p := procurementView{Boundary: view, Command: b.command(), AnswersHref: "answers.json", Documents: b.documents(r, e)}
+	p.Lede = "Everything that a review asks for about this boundary, with the evidence to check it. Nothing here has to be believed."
+	p.Scope = view.Facts
+	var errs []error
+	if e != nil && e.shown() {
+		p.Answers, p.Mapping = e.questions(), e.mappingRows()
+		errs = append(errs, b.putJSON("procurement/answers.json", map[string]any{
+			"schema": answersSchema, "attestation": e.digest, "subject": e.subject, "state": r.State, "codes": append([]string{}, r.Codes...), "expires": r.Expires, "answers": p.Answers,
+		}))
+	}
+	v := b.page("procurement/index.html", "Procurement room · "+b.publisher(), "Documents, dates, scope, mapping and answers about this trust boundary.", p)
+	v.Watch = b.watch(e, "../", "../"+fileStatus)
+	return errors.Join(append(errs, b.put("procurement/index.html", pageProcurement, v))...)
+}
+
+// documents lists the evidence and what the publisher adds.
+func (b *builder) documents(r *record, e *evidence) []document {
+	var out []document
+	if e != nil {
+		dir := "../" + attestationDir(r.ID)
+		out = append(out,
+			document{Title: "Signed attestation", Href: dir + fileBundle, Form: "Sigstore bundle v0.3", Date: on(e.attested()), Download: true, Note: "in-toto statement over image, policy, fabric, battery, red team and threat model"},
+			document{Title: "Evidence packet", Href: dir + filePacket, Form: "tar", Date: on(e.collected), Download: true, Note: "Manifest, policy, observations of both sides, redacted logs, redaction proof"},
+			document{Title: "Evidence page", Href: dir + "index.html", Form: "HTML", Date: on(e.collected), Note: "Every technique, or why the claim is held"},
+		)
+		if e.shown() {
+			out = append(out, document{Title: "Plain-text summary", Href: dir + filePlain, Form: "text", Date: on(e.collected)})
+		}
+	}
+	out = append(out, document{Title: "History of this site", Href: "../history/index.html", Form: "HTML, JSON, Atom", Note: "Every claim that was made and withdrawn"})
+	for _, d := range b.in.Theme.Documents {
+		out = append(out, document{Title: d.Title, Href: safeURL(d.URL), Note: d.Note, Form: "from the publisher", Date: moment{d.Date, d.Date}})
+	}
+	return out
+}
+
+// command is how to verify the packet without this site.
+func (b *builder) command() string {
+	trust := "--key wallproof.pub"
+	if id := b.in.Verify.Trust.Identity; id != nil {
+		trust = fmt.Sprintf("--certificate-identity %s --certificate-oidc-issuer %s", shellWord(id.SAN+id.SANPattern), shellWord(id.Issuer+id.IssuerPattern))
+	}
+	return "wallproof verify " + filePacket + " " + trust
+}
+
+// shellWord quotes an argument for a shell.
+func shellWord(s string) string {
+	return "'" + strings.ReplaceAll(clean(s), "'", `'\''`) + "'"
+}
+
+// fleetView is one page of the list of all attestations.
+type fleetView struct {
+	Count, Lede, Heading string
+	Totals               []fact
+	Rows                 []fleetRow
+	Page, Pages          int
+	Prev, Next           string
+}
+
+type fleetRow struct {
+	Name, Short, Href, Codes, Claim, Kind, Search string
+	Chip                                          chip
+	Collected, Until, Expires                     moment
+}
+
+// fleetPage is how many attestations one page of the list has.
+const fleetPage = 100
+
+func fleetPath(n int) string {
+	if n == 1 {
+		return "fleet/index.html"
+	}
+	return fmt.Sprintf("fleet/page-%d.html", n)
+}
+
+func (b *builder) writeFleet() error {
+	var rows []*record
+	for _, r := range b.records {
+		if r.ID != "" {
+			rows = append(rows, r)
+		}
+	}
+	pages := max(1, (len(rows)+fleetPage-1)/fleetPage)
+	for n := 1; n <= pages; n++ {
+		v := fleetView{
+			Count: count(int64(len(rows)), "attestation", "attestations"), Totals: fleetTotals(rows), Page: n, Pages: pages, Heading: "Newest first",
+			Lede: "Every run that was published here, each with its own page, evidence and state.",
+		}
+		if n > 1 {
+			v.Prev = strings.TrimPrefix(fleetPath(n-1), "fleet/")
+		}
+		if n < pages {
+			v.Next = strings.TrimPrefix(fleetPath(n+1), "fleet/")
+		}
+		for _, r := range rows[(n-1)*fleetPage : min(n*fleetPage, len(rows))] {
+			v.Rows = append(v.Rows, b.fleetRow(r))
+		}
+		path := fleetPath(n)
+		if err := b.put(path, pageFleet, b.page(path, "Attestations · "+b.publisher(), "Every attestation on this site, with its state.", v)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (b *builder) fleetRow(r *record) fleetRow {
+	row := fleetRow{
+		Name: r.Name, Short: r.Subject, Href: "../" + attestationDir(r.ID) + "index.html", Codes: strings.Join(r.Codes, ", "), Claim: r.Claim,
+		Kind: string(r.State), Chip: r.chip(), Collected: on(r.collected()), Until: on(parseTime(r.Expires)),
+	}
+	if row.Name == "" {
+		row.Name, row.Short = "Evidence that does not verify", r.Digest
+	}
+	if r.Claim != "" {
+		row.Expires = at(parseTime(r.Expires))
+	}
+	row.Search = strings.ToLower(strings.Join([]string{r.Name, r.Subject, r.Digest, row.Chip.Word, row.Codes}, " "))
+	return row
+}
+
+func fleetTotals(rows []*record) []fact {
+	n := map[string]int64{}
+	for _, r := range rows {
+		n[r.chip().Word]++
+	}
+	var out []fact
+	for _, w := range sortedKeys(n) {
+		out = append(out, fact{Label: w, Text: fmt.Sprint(n[w])})
+	}
+	return out
+}

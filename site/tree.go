@@ -1,0 +1,194 @@
+package site
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/wallproof/wallproof/site/history"
+)
+
+// tree is the site while it is being built: a folder beside the output folder,
+// so that a rename can put it in place.
+type tree struct {
+	dir   string // being built
+	out   string // where it goes
+	files atomic.Int64
+	bytes atomic.Int64
+}
+
+// historyFile also marks a folder as a site: only such a folder is replaced.
+const historyFile = "history.json"
+
+// leftoverAge is how old a building folder must be before it counts as left
+// behind by a build that was killed.
+const leftoverAge = time.Hour
+
+// newTree makes the building folder. It refuses an output folder that holds
+// something other than a site, because that would be replaced whole.
+func newTree(out string) (*tree, error) {
+	abs, err := filepath.Abs(out)
+	if err != nil {
+		return nil, fmt.Errorf("site: output folder: %w", err)
+	}
+	if err := replaceable(abs); err != nil {
+		return nil, err
+	}
+	parent, base := filepath.Split(abs)
+	if err := os.MkdirAll(parent, 0o755); err != nil {
+		return nil, fmt.Errorf("site: output folder: %w", err)
+	}
+	sweep(parent, base)
+	dir, err := os.MkdirTemp(parent, "."+base+".building-")
+	if err != nil {
+		return nil, fmt.Errorf("site: building folder: %w", err)
+	}
+	if err := os.Chmod(dir, 0o755); err != nil { //nolint:gosec // a web server reads it
+		return nil, fmt.Errorf("site: building folder: %w", err)
+	}
+	return &tree{dir: dir, out: abs}, nil
+}
+
+func replaceable(dir string) error {
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) || (err == nil && len(entries) == 0) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("site: output folder: %w", err)
+	}
+	b, err := readBounded(filepath.Join(dir, historyFile), history.MaxBytes)
+	if err == nil {
+		_, err = history.Parse(b)
+	}
+	if err != nil {
+		return fmt.Errorf("site: %s is not empty and holds no site of an earlier build (%w); choose another output folder or empty this one", dir, err)
+	}
+	return nil
+}
+
+// sweep removes building folders that killed builds left behind.
+func sweep(parent, base string) {
+	left, err := filepath.Glob(filepath.Join(parent, "."+base+".building-*"))
+	if err != nil {
+		return
+	}
+	for _, dir := range left {
+		if info, err := os.Lstat(dir); err == nil && info.IsDir() && time.Since(info.ModTime()) > leftoverAge {
+			os.RemoveAll(dir)
+		}
+	}
+}
+
+// put writes a file.
+func (t *tree) put(path string, content []byte) error {
+	return t.stream(path, func(w io.Writer) error {
+		_, err := w.Write(content)
+		return err
+	})
+}
+
+// stream writes a file piece by piece.
+func (t *tree) stream(path string, write func(io.Writer) error) error {
+	name := filepath.Join(t.dir, filepath.FromSlash(path))
+	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644) //nolint:gosec // a web server reads it
+	if errors.Is(err, fs.ErrNotExist) {
+		if err = os.MkdirAll(filepath.Dir(name), 0o755); err == nil { //nolint:gosec // as above
+			f, err = os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644) //nolint:gosec // as above
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("site: write %s: %w", path, err)
+	}
+	c := &counter{w: f}
+	err = write(c)
+	if e := f.Close(); err == nil {
+		err = e
+	}
+	if err != nil {
+		return fmt.Errorf("site: write %s: %w", path, err)
+	}
+	t.files.Add(1)
+	t.bytes.Add(c.n)
+	return nil
+}
+
+type counter struct {
+	w io.Writer
+	n int64
+}
+
+func (c *counter) Write(p []byte) (int, error) {
+	n, err := c.w.Write(p)
+	c.n += int64(n)
+	return n, err
+}
+
+// reuse takes a folder of files over from the site that is being replaced, by
+// hard links where the file system has them. It reports whether all were there.
+func (t *tree) reuse(dir string, names []string) (bool, error) {
+	from, to := filepath.Join(t.out, filepath.FromSlash(dir)), filepath.Join(t.dir, filepath.FromSlash(dir))
+	if err := os.MkdirAll(to, 0o755); err != nil { //nolint:gosec // a web server reads it
+		return false, fmt.Errorf("site: write %s: %w", dir, err)
+	}
+	var files, bytes int64
+	for _, n := range names {
+		info, err := os.Lstat(filepath.Join(from, n))
+		if err == nil && info.Mode().IsRegular() {
+			err = os.Link(filepath.Join(from, n), filepath.Join(to, n))
+		}
+		if err != nil || !info.Mode().IsRegular() {
+			return false, os.RemoveAll(to)
+		}
+		files, bytes = files+1, bytes+info.Size()
+	}
+	t.files.Add(files)
+	t.bytes.Add(bytes)
+	return true, nil
+}
+
+// commit puts the new site in the place of the old one.
+func (t *tree) commit() error {
+	_, err := os.Lstat(t.out)
+	if errors.Is(err, fs.ErrNotExist) {
+		if err := os.Rename(t.dir, t.out); err != nil {
+			return fmt.Errorf("site: put the new site in place: %w", err)
+		}
+		return nil
+	}
+	if err := swap(t.dir, t.out); err != nil {
+		return fmt.Errorf("site: put the new site in the place of the old one: %w", err)
+	}
+	return nil
+}
+
+// discard removes the building folder: all of it after a failure, the replaced
+// site after a success.
+func (t *tree) discard() error {
+	if err := os.RemoveAll(t.dir); err != nil {
+		return fmt.Errorf("site: remove %s: %w", t.dir, err)
+	}
+	return nil
+}
+
+// aside moves the old folder away and the new one in: the way where folders
+// cannot be exchanged at once. The old one comes back when the second step fails.
+func aside(dir, out string) error {
+	old := dir + ".old"
+	if err := os.Rename(out, old); err != nil {
+		return err
+	}
+	if err := os.Rename(dir, out); err != nil {
+		if e := os.Rename(old, out); e != nil {
+			return fmt.Errorf("%w; the old site is now in %s (%w)", err, old, e)
+		}
+		return err
+	}
+	return os.Rename(old, strings.TrimSuffix(old, ".old"))
+}

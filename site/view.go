@@ -1,0 +1,200 @@
+package site
+
+import (
+	"strings"
+	"time"
+
+	"github.com/wallproof/wallproof/battery/judge"
+)
+
+// Addresses of the files beside an attestation's page.
+const (
+	fileBundle = "attestation.sigstore.json"
+	filePacket = "packet.tar"
+	fileStatus = "status.json"
+	fileJSONLD = "boundary.jsonld"
+	filePlain  = "summary.txt"
+)
+
+func (e *evidence) dir() string { return attestationDir(e.id) }
+
+func attestationDir(id string) string { return "attestations/" + id + "/" }
+
+// boundaryOf is the view of one attestation, for a page from which prefix leads
+// to the attestation's folder.
+func (e *evidence) boundaryOf(prefix string, theme Theme, now time.Time) *boundary {
+	page := prefix + "index.html"
+	b := &boundary{
+		ID:             e.id,
+		Kind:           e.name(),
+		State:          e.stateChip(),
+		Facts:          e.recordFacts(now),
+		Files:          downloads(prefix),
+		Gaps:           theme.KnownGaps,
+		TechniquesHref: page + "#techniques",
+		PlainHref:      prefix + filePlain,
+	}
+	for _, l := range e.boundary.Limits {
+		b.Limits = append(b.Limits, sentence(clean(l)))
+	}
+	if e.shown() {
+		b.Claim = e.claimOf(page)
+		b.Claim.FAQ = append(b.Claim.FAQ, themeFAQ(theme)...)
+		return b
+	}
+	b.Held = e.heldOf()
+	return b
+}
+
+// shown tells whether a claim may be rendered: when it is current, or when only
+// escapes below critical hold it, which take away what they contradict.
+func (e *evidence) shown() bool { return e.state == StateCurrent || e.partial() }
+
+func (e *evidence) partial() bool { return e.state == StateHeld && onlyLesserEscapes(e.codes()) }
+
+func (e *evidence) codes() []string { return codesOf(e.reasons) }
+
+func codesOf(rs []holding) []string {
+	out := make([]string, 0, len(rs))
+	for _, r := range rs {
+		out = append(out, r.code)
+	}
+	return out
+}
+
+func sentence(s string) string { return title(s) }
+
+func themeFAQ(t Theme) []answer {
+	out := make([]answer, 0, len(t.FAQ))
+	for _, q := range t.FAQ {
+		out = append(out, answer{q.Question, strings.Split(q.Answer, "\n\n")})
+	}
+	return out
+}
+
+// stateChip is the word for the whole attestation.
+func (e *evidence) stateChip() chip {
+	if e.partial() {
+		return chip{Word: "Held in part", Glyph: "held", Class: "hold"}
+	}
+	return stateWord(e.state, e.codes())
+}
+
+func stateWord(s State, codes []string) chip {
+	switch s {
+	case StateCurrent:
+		return chip{Word: "Signed and current", Glyph: "signed", Class: "good"}
+	case StateInvalid:
+		return chip{Word: "Does not verify", Glyph: "invalid", Class: "alarm"}
+	}
+	for _, c := range codes {
+		if !explain(c).stale {
+			return chip{Word: "Held", Glyph: "held", Class: "hold"}
+		}
+	}
+	return chip{Word: "Stale", Glyph: "stale", Class: "hold"}
+}
+
+func downloads(prefix string) []download {
+	return []download{
+		{Title: "Evidence", Href: prefix + "index.html"},
+		{Title: "Signed bundle", Href: prefix + fileBundle, Download: true},
+		{Title: "Packet", Href: prefix + filePacket, Download: true},
+		{Title: "Status (JSON)", Href: prefix + fileStatus},
+	}
+}
+
+// recordFacts are facts of record: they identify the attestation and are shown
+// whether or not its claim is.
+func (e *evidence) recordFacts(now time.Time) []fact {
+	until := fact{Label: "Valid until", Time: at(e.expires)}
+	if e.state == StateCurrent {
+		until.Life = &life{Percent: percentGone(e.collected, e.expires, now)}
+	}
+	return facts(
+		fact{Label: "Image", Digest: e.subject},
+		fact{Label: "Policy", Digest: clean(e.boundary.Policy.Digest)},
+		fact{Label: "Collected", Time: at(e.collected)},
+		until,
+		fact{Label: "Signed", Time: at(e.signedAt), Note: e.signedHow},
+		fact{Label: "Signer", Text: e.signer},
+		fact{Label: "Algorithm", Text: e.algorithm},
+		fact{Label: "Log", Text: e.logged},
+		fact{Label: "Attestation", Digest: e.digest},
+	)
+}
+
+func percentGone(from, to, now time.Time) int {
+	if !to.After(from) {
+		return 100
+	}
+	return max(0, min(100, int(100*now.Sub(from)/to.Sub(from))))
+}
+
+// heldOf is what stands in the place of a held claim.
+func (e *evidence) heldOf() *heldView {
+	word := e.stateChip()
+	h := &heldView{Title: word.Word + ", not shown", Class: "held"}
+	if word.Word == "Stale" {
+		h.Lede = "This attestation is genuine, but it is out of date. What it claimed is therefore not on this page. The evidence stays on record, and so does the history."
+	} else {
+		h.Lede = "This attestation is genuine, but what it would claim is not supported. The claim is therefore not on this page. The evidence stays on record, and so does the history."
+	}
+	for _, r := range e.reasons {
+		h.Reasons = append(h.Reasons, r.view())
+	}
+	h.Escapes = e.escapes()
+	for i, p := range parts {
+		c := word
+		c.Date = on(e.since())
+		h.Parts = append(h.Parts, invariant{N: i + 1, Title: p.title, Chip: c})
+	}
+	return h
+}
+
+// since is the earliest moment at which anything held the claim.
+func (e *evidence) since() time.Time {
+	var t time.Time
+	for _, r := range e.reasons {
+		if t.IsZero() || r.since.Before(t) {
+			t = r.since
+		}
+	}
+	return t
+}
+
+func (r holding) view() reason {
+	x := explain(r.code)
+	return reason{ID: "reason-" + r.code, Code: r.code, Title: x.title, Text: x.text, Detail: clean(r.message), Remedy: x.remedy, Since: at(r.since), Latched: r.latched}
+}
+
+// escapes lists what got through.
+func (e *evidence) escapes() []escape {
+	var out []escape
+	for _, t := range e.techniques {
+		if judge.Outcome(t.Outcome) != judge.Escaped {
+			continue
+		}
+		known := e.catalog[t.Technique]
+		x := escape{ID: clean(t.Technique), Title: clean(known.Title), Text: clean(known.Description), Chip: chip{Word: title(t.Severity) + ", escaped", Glyph: "escaped", Class: "alarm"}}
+		if x.Title == "" {
+			x.Title = x.ID
+		}
+		if t.Variant != "default" {
+			x.ID += "/" + clean(t.Variant)
+		}
+		out = append(out, x)
+	}
+	return out
+}
+
+// fabricFacts are the measured facts on the page of an attestation.
+func (e *evidence) fabricFacts() []fact {
+	d := e.boundary.Fabric.Driver
+	fs := []fact{{Label: "Driver", Text: strings.TrimSpace(clean(d.Name) + " " + clean(d.Version))}, {Label: "Configuration", Digest: clean(d.ConfigDigest)}}
+	for _, k := range sortedKeys(d.Isolation) {
+		fs = append(fs, fact{Label: title(clean(k)), Text: clean(d.Isolation[k])})
+	}
+	fs = append(fs, fact{Label: "Host kernel", Text: clean(e.boundary.Fabric.Host.Kernel)}, fact{Label: "Architecture", Text: clean(e.boundary.Fabric.Host.Arch)})
+	return facts(fs...)
+}
