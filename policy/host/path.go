@@ -172,13 +172,22 @@ func FoldPath(buf []byte, path string) []byte {
 	return buf
 }
 
-// EncodePath writes a clean path so that CleanPath reads it back.
+// EncodePath writes a clean path in ASCII so that CleanPath reads it back:
+// percent, white space, what has a meaning in a URL, in a pattern or in markup,
+// and everything beyond ASCII is percent-encoded.
 func EncodePath(path string) string {
-	if strings.IndexByte(path, '%') < 0 && strings.IndexByte(path, '?') < 0 &&
-		strings.IndexByte(path, '#') < 0 && strings.IndexByte(path, ' ') < 0 {
-		return path
+	var b strings.Builder
+	for i := 0; i < len(path); i++ {
+		c := path[i]
+		if c <= 0x20 || c >= 0x7f || strings.IndexByte("%?#*\"<>&\\", c) >= 0 {
+			b.WriteByte('%')
+			b.WriteByte(upperHex[c>>4])
+			b.WriteByte(upperHex[c&15])
+			continue
+		}
+		b.WriteByte(c)
 	}
-	return pathEncoder.Replace(path)
+	return b.String()
 }
 
-var pathEncoder = strings.NewReplacer("%", "%25", "?", "%3F", "#", "%23", " ", "%20")
+const upperHex = "0123456789ABCDEF"

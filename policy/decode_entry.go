@@ -1,0 +1,379 @@
+package policy
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/wallproof/wallproof/policy/host"
+	"github.com/wallproof/wallproof/policy/internal/strict"
+)
+
+// rawEntry collects an entry's keys before they are judged together.
+type rawEntry struct {
+	entry Entry
+	host  *strict.Node
+	cidr  *strict.Node
+	url   *strict.Node
+	exact *strict.Node
+}
+
+var entryFields = []field[rawEntry]{
+	{"host", false, func(d *decoder, n *strict.Node, r *rawEntry) *Error { r.host = n; return nil }},
+	{"cidr", false, func(d *decoder, n *strict.Node, r *rawEntry) *Error { r.cidr = n; return nil }},
+	{"url", false, func(d *decoder, n *strict.Node, r *rawEntry) *Error { r.url = n; return nil }},
+	{"exact", false, func(d *decoder, n *strict.Node, r *rawEntry) *Error { r.exact = n; return nil }},
+	{"ports", false, func(d *decoder, n *strict.Node, r *rawEntry) (err *Error) {
+		r.entry.Ports, err = d.ports(n)
+		return err
+	}},
+	{"methods", false, func(d *decoder, n *strict.Node, r *rawEntry) (err *Error) {
+		r.entry.Methods, err = d.methods(n)
+		return err
+	}},
+	{"paths", false, func(d *decoder, n *strict.Node, r *rawEntry) (err *Error) {
+		r.entry.Paths, err = d.paths(n)
+		return err
+	}},
+	{"pin", false, func(d *decoder, n *strict.Node, r *rawEntry) *Error {
+		r.entry.Pin = &Pin{Pos: pos(n)}
+		return d.pin(n, r.entry.Pin)
+	}},
+}
+
+// defaultPorts are those of an allow entry or rule that lists none.
+func defaultPorts() []PortRange { return []PortRange{{443, 443}} }
+
+var httpsOnly = defaultPorts()
+
+func (d *decoder) allowList(n *strict.Node, out *[]Entry) *Error { return d.entryList(n, out, true) }
+func (d *decoder) blockList(n *strict.Node, out *[]Entry) *Error { return d.entryList(n, out, false) }
+
+func (d *decoder) entryList(n *strict.Node, out *[]Entry, allow bool) *Error {
+	if n.Kind == strict.List && len(n.Items) > 0 && len(n.Items) <= MaxEntries {
+		*out = make([]Entry, 0, len(n.Items))
+	}
+	return d.list(n, MaxEntries, func(n *strict.Node) *Error {
+		if d.entries++; d.entries > MaxEntries {
+			return d.fail(n, "the document has more than %d entries", MaxEntries)
+		}
+		e, err := d.entry(n, allow)
+		if err != nil {
+			return err
+		}
+		*out = append(*out, e)
+		return nil
+	})
+}
+
+func (d *decoder) entry(n *strict.Node, allow bool) (Entry, *Error) {
+	if n.Kind == strict.Text {
+		return Entry{}, d.fail(n, "an entry is a map, not text; write {host: %q}", n.Text)
+	}
+	r := rawEntry{entry: Entry{Pos: pos(n)}}
+	have, err := decodeMap(d, n, &r, entryFields)
+	if err != nil {
+		return Entry{}, err
+	}
+	kinds := 0
+	for _, k := range []*strict.Node{r.host, r.cidr, r.url} {
+		if k != nil {
+			kinds++
+		}
+	}
+	if kinds != 1 {
+		return Entry{}, d.fail(n, "an entry has exactly one of host, cidr and url; this one has %d", kinds)
+	}
+	if !allow && r.entry.Pin != nil {
+		return Entry{}, d.fail(n, "a block entry has no pin")
+	}
+	switch {
+	case r.host != nil:
+		err = d.hostEntry(&r, allow)
+	case r.cidr != nil:
+		err = d.cidrEntry(&r)
+	default:
+		err = d.urlEntry(&r, allow, have)
+	}
+	if err != nil {
+		return Entry{}, err
+	}
+	if allow && r.entry.Ports == nil {
+		r.entry.Ports = httpsOnly
+	}
+	return r.entry, nil
+}
+
+func (d *decoder) hostEntry(r *rawEntry, allow bool) *Error {
+	d.push("host")
+	p, err := d.pattern(r.host)
+	if err != nil {
+		return err
+	}
+	d.pop()
+	e := &r.entry
+	exact, err := d.exact(r, allow, p)
+	if err != nil {
+		return err
+	}
+	switch {
+	case p.Host.IsAddr():
+		e.Match, e.Prefix = MatchCIDR, single(p.Host.Addr())
+		return nil
+	case p.Subdomains:
+		e.Match = MatchSubdomains
+	case allow || exact:
+		e.Match = MatchExact
+	default:
+		e.Match = MatchTree
+	}
+	e.Host = p.Host.Name()
+	if allow && e.Match == MatchSubdomains && host.NameClass(e.Host) != host.ClassPublic {
+		d.push("host")
+		return d.fail(r.host, "names below %s are denied unless each is named exactly", e.Host)
+	}
+	return nil
+}
+
+// exact reads the key exact, which only a block entry for one name takes.
+func (d *decoder) exact(r *rawEntry, allow bool, p host.Pattern) (bool, *Error) {
+	if r.exact == nil {
+		return false, nil
+	}
+	d.push("exact")
+	v, err := d.boolean(r.exact)
+	switch {
+	case err != nil:
+		return false, err
+	case allow:
+		return false, d.fail(r.exact, "an allow entry for a host is exact already; write \"*.\" in front for its subdomains")
+	case p.Subdomains || p.Host.IsAddr():
+		return false, d.fail(r.exact, "exact goes with the name of one host")
+	}
+	d.pop()
+	return v, nil
+}
+
+func (d *decoder) cidrEntry(r *rawEntry) *Error {
+	d.push("cidr")
+	s, err := d.text(r.cidr)
+	if err != nil {
+		return err
+	}
+	prefix, why := parsePrefix(s)
+	if why != "" {
+		return d.fail(r.cidr, "%.64q %s", s, why)
+	}
+	if r.exact != nil {
+		return d.fail(r.exact, "exact goes with the name of one host")
+	}
+	d.pop()
+	r.entry.Match, r.entry.Prefix = MatchCIDR, prefix
+	return nil
+}
+
+// parsePrefix reads a range of addresses, or one address.
+func parsePrefix(s string) (_ netip.Prefix, why string) {
+	if a, err := netip.ParseAddr(s); err == nil {
+		if a.Zone() != "" {
+			return netip.Prefix{}, "has a zone id, which means nothing here"
+		}
+		return single(a.Unmap()), ""
+	}
+	p, err := netip.ParsePrefix(s)
+	if err != nil {
+		return netip.Prefix{}, "is not a range of addresses such as 10.0.0.0/8 or 2001:db8::/32"
+	}
+	if p.Addr().Is4In6() {
+		if p.Bits() < 96 {
+			return netip.Prefix{}, "is wider than the IPv4-mapped addresses; write the IPv4 range"
+		}
+		p = netip.PrefixFrom(p.Addr().Unmap(), p.Bits()-96)
+	}
+	if p != p.Masked() {
+		return netip.Prefix{}, fmt.Sprintf("has bits set beyond its length; write %s", p.Masked())
+	}
+	return p, ""
+}
+
+func single(a netip.Addr) netip.Prefix { return netip.PrefixFrom(a, a.BitLen()) }
+
+func (d *decoder) urlEntry(r *rawEntry, allow bool, have keys) *Error {
+	for _, key := range []string{"ports", "paths", "exact"} {
+		if has(have, entryFields, key) {
+			return d.fail(r.url, "url says host, port and path already; %s does not go with it", key)
+		}
+	}
+	d.push("url")
+	s, err := d.text(r.url)
+	if err != nil {
+		return err
+	}
+	if strings.ContainsAny(s, "?#") {
+		return d.fail(r.url, "a URL prefix has no query and no fragment")
+	}
+	u, uerr := host.ParseURL(s)
+	if uerr != nil {
+		return d.fail(r.url, "%v", uerr)
+	}
+	path, err := d.pathPrefix(r.url, u.Path)
+	if err != nil {
+		return err
+	}
+	d.pop()
+	e := &r.entry
+	if u.Host.IsAddr() {
+		e.Match, e.Prefix = MatchCIDR, single(u.Host.Addr())
+	} else {
+		e.Match, e.Host = MatchExact, u.Host.Name()
+	}
+	if path != "/" {
+		e.Paths = []string{path}
+	}
+	// A blocked URL is blocked in both schemes and at every port, unless it
+	// names a port of its own.
+	if allow || u.Port != host.DefaultPort(u.Scheme) {
+		e.Ports = []PortRange{{u.Port, u.Port}}
+	}
+	return nil
+}
+
+func (d *decoder) pattern(n *strict.Node) (host.Pattern, *Error) {
+	s, err := d.text(n)
+	if err != nil {
+		return host.Pattern{}, err
+	}
+	p, perr := host.ParsePattern(s)
+	if perr != nil {
+		if strings.Contains(s, "://") {
+			return host.Pattern{}, d.fail(n, "%.64q is a URL; use the key url", s)
+		}
+		if strings.Contains(s, "/") {
+			return host.Pattern{}, d.fail(n, "%.64q is no host; use cidr for a range of addresses, url for a path", s)
+		}
+		return host.Pattern{}, d.fail(n, "%.64q: %v", s, perr)
+	}
+	if p.Host.Name() == reservedName || strings.HasSuffix(p.Host.Name(), "."+reservedName) {
+		return host.Pattern{}, d.fail(n, "names below %s belong to the proxy itself", reservedName)
+	}
+	return p, nil
+}
+
+// reservedName is the name below which the proxy answers itself.
+const reservedName = "wallproof.internal"
+
+// ports reads ports and ranges of ports, and merges them.
+func (d *decoder) ports(n *strict.Node) ([]PortRange, *Error) {
+	var out []PortRange
+	err := d.fullList(n, MaxPorts, func(n *strict.Node) *Error {
+		if n.Kind == strict.Int {
+			v, err := d.integer(n, 1, 65535)
+			out = append(out, PortRange{uint16(v), uint16(v)})
+			return err
+		}
+		s, err := d.text(n)
+		if err != nil {
+			return err
+		}
+		from, to, dash := strings.Cut(s, "-")
+		if !dash {
+			to = from
+		}
+		lo, ok1 := host.ParsePort(from)
+		hi, ok2 := host.ParsePort(to)
+		if !ok1 || !ok2 || lo > hi {
+			return d.fail(n, "%.32q is not a port or a range of ports such as \"8000-8100\"", s)
+		}
+		out = append(out, PortRange{lo, hi})
+		return nil
+	})
+	return mergePorts(out), err
+}
+
+// mergePorts sorts ranges and joins those that touch.
+func mergePorts(in []PortRange) []PortRange {
+	slices.SortFunc(in, func(a, b PortRange) int { return int(a.From) - int(b.From) })
+	out := in[:0]
+	for _, r := range in {
+		if k := len(out); k > 0 && int(r.From) <= int(out[k-1].To)+1 {
+			out[k-1].To = max(out[k-1].To, r.To)
+			continue
+		}
+		out = append(out, r)
+	}
+	return out
+}
+
+func (d *decoder) methods(n *strict.Node) ([]string, *Error) {
+	var out []string
+	err := d.fullList(n, MaxMethods, func(n *strict.Node) *Error {
+		s, err := d.word(n, isMethod, "an HTTP method such as GET")
+		out = append(out, strings.ToUpper(s))
+		return err
+	})
+	slices.Sort(out)
+	return slices.Compact(out), err
+}
+
+func (d *decoder) paths(n *strict.Node) ([]string, *Error) {
+	var out []string
+	whole := false
+	err := d.fullList(n, MaxPaths, func(n *strict.Node) *Error {
+		s, err := d.text(n)
+		if err != nil {
+			return err
+		}
+		p, err := d.pathPrefix(n, s)
+		whole = whole || p == "/"
+		out = append(out, p)
+		return err
+	})
+	if err != nil || whole {
+		return nil, err
+	}
+	slices.Sort(out)
+	return slices.Compact(out), nil
+}
+
+// pathPrefix reads one path prefix.
+func (d *decoder) pathPrefix(n *strict.Node, s string) (string, *Error) {
+	if prefix, ok := strings.CutSuffix(s, "/*"); ok && !strings.Contains(prefix, "*") {
+		return "", d.fail(n, "a path covers everything below it; write %.64q", max(prefix, "/"))
+	}
+	if strings.ContainsAny(s, "*?#") {
+		return "", d.fail(n, "%.64q is not a plain path: it has *, ? or #", s)
+	}
+	p, err := host.CleanPath(s)
+	if err != nil {
+		return "", d.fail(n, "%.64q: %v", s, err)
+	}
+	return p, nil
+}
+
+var pinFields = []field[Pin]{
+	{"digests", false, func(d *decoder, n *strict.Node, p *Pin) (err *Error) {
+		p.Digests, err = d.words(n, MaxDigests, isDigest, "a digest such as sha256:<64 hex digits> or h1:<base64>")
+		slices.Sort(p.Digests)
+		return err
+	}},
+	{"lockfile", false, func(d *decoder, n *strict.Node, p *Pin) (err *Error) {
+		p.Lockfile, err = d.text(n)
+		return err
+	}},
+	{"artefacts", false, func(d *decoder, n *strict.Node, p *Pin) (err *Error) {
+		p.Artefacts, err = d.words(n, MaxMethods, isEnding, "the ending of a path such as \".tgz\"")
+		slices.Sort(p.Artefacts)
+		return err
+	}},
+}
+
+func (d *decoder) pin(n *strict.Node, p *Pin) *Error {
+	if _, err := decodeMap(d, n, p, pinFields); err != nil {
+		return err
+	}
+	if p.Digests == nil && p.Lockfile == "" {
+		return d.fail(n, "a pin has digests, a lockfile, or both")
+	}
+	return nil
+}
