@@ -147,7 +147,7 @@ func Sign(ctx context.Context, p fs.FS, o Options) (Result, error) {
 	if err != nil {
 		return Result{}, fmt.Errorf("write the statement: %w", err)
 	}
-	bundle, err := signStatement(ctx, statement, o.Signer)
+	bundle, err := SignStatement(ctx, statement, o.Signer)
 	if err != nil {
 		return Result{}, err
 	}

@@ -14,9 +14,9 @@ import (
 // ErrNoSigner means that nothing to sign with was given.
 var ErrNoSigner = errors.New("no signer: give a key")
 
-// signStatement puts a statement's bytes, as they are, into a DSSE envelope,
+// SignStatement puts a statement's bytes, as they are, into a DSSE envelope,
 // signs them and returns the bundle in JSON, with one LF at the end.
-func signStatement(ctx context.Context, statement []byte, s Signer) ([]byte, error) {
+func SignStatement(ctx context.Context, statement []byte, s Signer) ([]byte, error) {
 	if s == nil {
 		return nil, ErrNoSigner
 	}

@@ -87,7 +87,7 @@ func SignBinding(ctx context.Context, r verify.Report, scorecard []byte, s Signe
 }
 
 func signed(ctx context.Context, statement []byte, s Signer) (Result, error) {
-	bundle, err := signStatement(ctx, statement, s)
+	bundle, err := SignStatement(ctx, statement, s)
 	if err != nil {
 		return Result{}, err
 	}

@@ -48,12 +48,13 @@ func (i *inspection) observations() {
 
 // seenSide is the content of one observation file.
 type seenSide struct {
-	all []manifest.Observation
-	by  map[string][]manifest.Observation // by nonce
+	all       []manifest.Observation
+	by        map[string][]manifest.Observation // by nonce
+	sandboxes map[string]bool
 }
 
 func (i *inspection) readSide(s side) (seenSide, bool) {
-	seen := seenSide{by: map[string][]manifest.Observation{}}
+	seen := seenSide{by: map[string][]manifest.Observation{}, sandboxes: map[string]bool{}}
 	window, ok := i.window()
 	if !ok {
 		return seen, false
@@ -68,6 +69,9 @@ func (i *inspection) readSide(s side) (seenSide, bool) {
 		}
 		seen.all = append(seen.all, o)
 		seen.by[o.Nonce] = append(seen.by[o.Nonce], o)
+		if o.Sandbox != "" {
+			seen.sandboxes[o.Sandbox] = true
+		}
 		return nil
 	})
 	if err != nil {
@@ -113,7 +117,7 @@ func (i *inspection) compareSide(s side, seen seenSide, key []byte) bool {
 			return false
 		}
 	}
-	for sandbox := range beats {
+	for sandbox := range seen.sandboxes {
 		for _, position := range []string{judge.Before, judge.Between, judge.After} {
 			known[judge.HeartbeatNonce(key, run, sandbox, position, s.name)] = true
 		}

@@ -1,0 +1,204 @@
+package packettest
+
+import (
+	"crypto"
+	"time"
+
+	"github.com/wallproof/wallproof/attest/manifest"
+	"github.com/wallproof/wallproof/attest/packet"
+	"github.com/wallproof/wallproof/probes/catalog"
+)
+
+// Digests of a packet made by New with no options. The image does not exist.
+const (
+	Reference   = "registry.example.org/agents/demo"
+	ImageDigest = "sha256:1111111111111111111111111111111111111111111111111111111111111111"
+	IndexDigest = "sha256:2222222222222222222222222222222222222222222222222222222222222222"
+	OtherDigest = "sha256:3333333333333333333333333333333333333333333333333333333333333333"
+	RunID       = "0123abcd"
+	Kernel      = "6.18.0"
+)
+
+// Started is when the run of a packet begins, and Now the moment at which
+// Input asks, one day later.
+var (
+	Started = time.Date(2026, time.November, 1, 12, 0, 0, 0, time.UTC)
+	Now     = Started.Add(24 * time.Hour)
+)
+
+// Policy is the default policy.canonical.json: an allowlist with one host.
+const Policy = `{"allow":[{"host":"github.com"}],"mode":"allowlist","version":1}`
+
+// ThreatModel is the default threat model.
+const ThreatModel = `---
+scope: one sandbox that runs code written by a language model
+trust-assumption: the operator of the machine is honest
+primary-asset: write credentials of source repositories
+boundary: the sandbox's kernel interface and its network namespace
+---
+# Threat model
+
+Untrusted code runs in a sandbox and reaches the outside through one proxy.
+`
+
+// Option changes what New makes.
+type Option func(*config)
+
+type config struct {
+	catalogue     []catalog.Technique
+	escape        map[string]bool
+	silent        map[string]bool // techniques whose control stays silent
+	skip          map[string]bool // techniques left out of the manifest
+	notApplicable bool
+	permitted     bool
+	run           manifest.Run
+	policy        []byte
+	threatModel   []byte
+	redTeam       []byte
+	redTeamTarget string
+	redTeamEscape int64
+	validity      time.Duration
+	attested      time.Time
+	rerun         rerun
+	key           crypto.Signer
+	verifier      crypto.Signer
+	unsigned      bool
+	entries       func([]manifest.Technique)
+	redaction     func(*packet.Redaction)
+	files         func(packet.Memory)
+	statement     func([]byte) []byte
+}
+
+type rerun int
+
+const (
+	rerunPassed rerun = iota
+	rerunMissing
+	rerunFailed
+)
+
+// Escape makes techniques escape, every variant of them.
+func Escape(ids ...string) Option {
+	return func(c *config) { add(c.escape, ids) }
+}
+
+// ControlSilent makes techniques inconclusive, since their control proves
+// nothing.
+func ControlSilent(ids ...string) Option {
+	return func(c *config) { add(c.silent, ids) }
+}
+
+// Skip leaves techniques out of the manifest.
+func Skip(ids ...string) Option {
+	return func(c *config) { add(c.skip, ids) }
+}
+
+// NotApplicable makes every variant that requires IPv6 not applicable.
+func NotApplicable() Option { return func(c *config) { c.notApplicable = true } }
+
+// Permitted makes the attempts of techniques that go through permitted services
+// arrive there.
+func Permitted() Option { return func(c *config) { c.permitted = true } }
+
+// Image sets the image under test.
+func Image(i manifest.Image) Option { return func(c *config) { c.run.Image = i } }
+
+// Run changes entry 0 before it is written.
+func Run(fn func(*manifest.Run)) Option { return func(c *config) { fn(&c.run) } }
+
+// WithPolicy sets policy.canonical.json.
+func WithPolicy(canonical []byte) Option { return func(c *config) { c.policy = canonical } }
+
+// Enforcement sets the enforcement's state.
+func Enforcement(state, reason string) Option {
+	return func(c *config) { c.run.Enforcement = manifest.Enforcement{State: state, Reason: reason} }
+}
+
+// WithThreatModel sets the threat model; nil leaves it out.
+func WithThreatModel(data []byte) Option { return func(c *config) { c.threatModel = data } }
+
+// WithoutRedTeam leaves the red-team result out.
+func WithoutRedTeam() Option { return func(c *config) { c.redTeamTarget = "" } }
+
+// WithRedTeam puts a red-team result in as it is.
+func WithRedTeam(data []byte) Option { return func(c *config) { c.redTeam = data } }
+
+// RedTeamTarget makes the red team have attacked another image.
+func RedTeamTarget(digest string) Option { return func(c *config) { c.redTeamTarget = digest } }
+
+// RedTeamEscapes makes the red team report critical escapes.
+func RedTeamEscapes(n int64) Option { return func(c *config) { c.redTeamEscape = n } }
+
+// Validity sets how long the attestation is valid.
+func Validity(d time.Duration) Option { return func(c *config) { c.validity = d } }
+
+// StartedAt sets the beginning of the run; it is attested an hour later.
+func StartedAt(t time.Time) Option {
+	return func(c *config) {
+		c.run.Started = manifest.FormatTime(t)
+		c.attested = t.Add(time.Hour)
+	}
+}
+
+// WithoutRerun leaves out the verifier's re-run.
+func WithoutRerun() Option { return func(c *config) { c.rerun = rerunMissing } }
+
+// FailedRerun makes the verifier's re-run one that failed.
+func FailedRerun() Option { return func(c *config) { c.rerun = rerunFailed } }
+
+// Unsigned makes a packet as a run leaves it: without bundles, threat model and
+// red-team result.
+func Unsigned() Option { return func(c *config) { c.unsigned = true } }
+
+// Key sets the attester's key.
+func Key(k crypto.Signer) Option { return func(c *config) { c.key = k } }
+
+// VerifierKey sets the key of the re-run; by default the attester signs it.
+func VerifierKey(k crypto.Signer) Option { return func(c *config) { c.verifier = k } }
+
+// Entries changes the techniques' entries after they were judged, before they
+// are written.
+func Entries(fn func([]manifest.Technique)) Option { return func(c *config) { c.entries = fn } }
+
+// Redaction changes the redaction proof before it is written.
+func Redaction(fn func(*packet.Redaction)) Option { return func(c *config) { c.redaction = fn } }
+
+// Files changes the packet's files before the statement over them is made.
+func Files(fn func(packet.Memory)) Option { return func(c *config) { c.files = fn } }
+
+// Statement changes the statement's bytes before they are signed.
+func Statement(fn func([]byte) []byte) Option { return func(c *config) { c.statement = fn } }
+
+// Catalogue replaces the catalogue, for a smaller packet; verify with the same.
+func Catalogue(list []catalog.Technique) Option { return func(c *config) { c.catalogue = list } }
+
+func add(set map[string]bool, ids []string) {
+	for _, id := range ids {
+		set[id] = true
+	}
+}
+
+func newConfig() *config {
+	return &config{
+		catalogue: catalog.All(),
+		escape:    map[string]bool{}, silent: map[string]bool{}, skip: map[string]bool{},
+		policy:      []byte(Policy),
+		threatModel: []byte(ThreatModel), redTeamTarget: ImageDigest,
+		attested: Started.Add(time.Hour),
+		run: manifest.Run{
+			RunID: RunID,
+			Image: manifest.Image{Reference: Reference, Digest: ImageDigest, IndexDigest: IndexDigest, Platform: "linux/amd64"},
+			Driver: manifest.Driver{
+				Name: "gvisor", Version: "20260905.0", ConfigDigest: OtherDigest,
+				Isolation: map[string]string{"kernel": "own", "seccomp": "runtime"},
+			},
+			Proxy:         manifest.Proxy{Version: "0.1.0", ConfigDigest: OtherDigest, Placement: "outside-sandbox"},
+			ProbeDigest:   OtherDigest,
+			Tool:          manifest.Tool{Version: "0.1.0"},
+			Host:          manifest.Host{Kernel: Kernel, Arch: "amd64"},
+			Enforcement:   manifest.Enforcement{State: manifest.EnforcementEnforced},
+			Substitutions: []string{"secrets: canaries", "internet: the witness's world"},
+			Started:       manifest.FormatTime(Started),
+		},
+	}
+}
