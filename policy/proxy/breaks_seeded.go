@@ -2,6 +2,12 @@
 
 package proxy
 
+import (
+	"strings"
+
+	"github.com/wallproof/wallproof/policy/proxy/redact"
+)
+
 // Breaks switches off one protection each, so that the battery can show that
 // it notices. The type has no fields in a build without the tag "breaks".
 type Breaks struct {
@@ -9,21 +15,95 @@ type Breaks struct {
 	NoSNIAgreement       bool   `json:"noSNIAgreement,omitempty"`       // SNI is not compared with CONNECT target
 	NoAddressGate        bool   `json:"noAddressGate,omitempty"`        // a resolved address is not classified
 	NoOriginalDst        bool   `json:"noOriginalDst,omitempty"`        // the original destination is dialled without being among the name's addresses
-	ForwardHost          bool   `json:"forwardHost,omitempty"`          // dials what the inner Host says instead of the pinned address
+	ForwardHost          bool   `json:"forwardHost,omitempty"`          // dials what the inner Host says instead of the pinned target
 	LookupBeforePolicy   bool   `json:"lookupBeforePolicy,omitempty"`   // names are looked up before they are allowed
 	AllowEveryName       bool   `json:"allowEveryName,omitempty"`       // the first gate always says yes
 	PlainHTTPUnpoliced   bool   `json:"plainHTTPUnpoliced,omitempty"`   // http:// is forwarded without the first gate
-	AnyPort              bool   `json:"anyPort,omitempty"`              // the port of a request is not checked
+	AnyPort              bool   `json:"anyPort,omitempty"`              // a host that is allowed at some port is allowed at all
 	InjectByHost         bool   `json:"injectByHost,omitempty"`         // injection follows the Host header, whatever was dialled
 	InjectEverywhere     bool   `json:"injectEverywhere,omitempty"`     // a placeholder is swapped for any host
 	AcceptSmuggling      bool   `json:"acceptSmuggling,omitempty"`      // repeated Host, Content-Length and CL with TE are let through
 	AllowTrace           bool   `json:"allowTrace,omitempty"`           //
 	NoRedaction          bool   `json:"noRedaction,omitempty"`          //
-	SkipEncoding         string `json:"skipEncoding,omitempty"`         // one form is not redacted: raw, base64, hex, percent, json, gzip, headers, chunks
+	SkipEncoding         string `json:"skipEncoding,omitempty"`         // one form is not redacted: raw, base64, hex, percent, json, html, encoded, headers, chunks
 	NoRepositoryScope    bool   `json:"noRepositoryScope,omitempty"`    // broker: other repositories are served
 	NoRefScope           bool   `json:"noRefScope,omitempty"`           // broker: any ref may be pushed
 	NoLeaseExpiry        bool   `json:"noLeaseExpiry,omitempty"`        // broker: an expired lease is still injected
 	AllowForcePush       bool   `json:"allowForcePush,omitempty"`       //
 	DNSAnswersAnything   bool   `json:"dnsAnswersAnything,omitempty"`   // every name is looked up for the sandbox
 	DNSAnswersAnyAddress bool   `json:"dnsAnswersAnyAddress,omitempty"` // answers in special ranges are returned
+}
+
+func (b Breaks) skip(p protection) bool {
+	switch p {
+	case hostAgreement:
+		return b.NoHostAgreement || b.ForwardHost || b.InjectByHost
+	case sniAgreement:
+		return b.NoSNIAgreement
+	case addressGate:
+		return b.NoAddressGate
+	case originalDst:
+		return b.NoOriginalDst
+	case pinnedAddress:
+		return b.ForwardHost
+	case policyBeforeLookup:
+		return b.LookupBeforePolicy
+	case nameGate:
+		return b.AllowEveryName
+	case plainHTTPGate:
+		return b.PlainHTTPUnpoliced
+	case portGate:
+		return b.AnyPort
+	case injectionBinding:
+		return b.InjectByHost
+	case placeholderBinding:
+		return b.InjectEverywhere
+	case strictFraming:
+		return b.AcceptSmuggling
+	case traceRefusal:
+		return b.AllowTrace
+	case redaction:
+		return b.NoRedaction
+	case redactHeaders, redactAcrossChunks, redactEncoded:
+		return b.SkipEncoding == map[protection]string{redactHeaders: "headers", redactAcrossChunks: "chunks", redactEncoded: "encoded"}[p]
+	case repositoryScope:
+		return b.NoRepositoryScope
+	case refScope:
+		return b.NoRefScope
+	case leaseExpiry:
+		return b.NoLeaseExpiry
+	case forceRefusal:
+		return b.AllowForcePush
+	case dnsNames:
+		return b.DNSAnswersAnything
+	case dnsAddresses:
+		return b.DNSAnswersAnyAddress
+	}
+	return false
+}
+
+func redactForms(cfg *Config) redact.Forms {
+	skipped := map[string]redact.Forms{
+		"raw": redact.Raw, "base64": redact.Base64, "hex": redact.Hex,
+		"percent": redact.Percent, "json": redact.JSON, "html": redact.HTML,
+	}
+	forms := redact.AllForms &^ skipped[cfg.Breaks.SkipEncoding]
+	if cfg.Breaks.NoRedaction {
+		forms = 0
+	}
+	return forms
+}
+
+// swapAnywhere puts values in the place of placeholders whatever the target is.
+func (b Breaks) swapAnywhere(r *rules, q *request) []string {
+	var names []string
+	for name, sec := range r.secrets {
+		for i := range q.header {
+			if b.InjectEverywhere && sec.placeholder != "" && strings.Contains(q.header[i].Value, sec.placeholder) {
+				q.header[i].Value = strings.ReplaceAll(q.header[i].Value, sec.placeholder, sec.value)
+				names = append(names, name)
+			}
+		}
+	}
+	return names
 }

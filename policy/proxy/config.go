@@ -3,7 +3,10 @@ package proxy
 import (
 	"context"
 	"net"
+	"net/netip"
 	"time"
+
+	"github.com/wallproof/wallproof/policy"
 )
 
 // Kind is what a listener speaks.
@@ -22,15 +25,19 @@ const (
 // line of JSON on standard input, so secrets are in no argument list, no
 // environment and on no disk.
 type Config struct {
-	RunID     string     `json:"runID"`               // 8 hex characters
-	Policy    string     `json:"policy"`              // the policy document (YAML or JSON; the canonical form is JSON)
-	Secrets   []Secret   `json:"secrets,omitempty"`   // one for every secret that the policy names
-	Upstream  Upstream   `json:"upstream"`            //
-	Listeners []Listener `json:"listeners,omitempty"` // for Main; New ignores it
-	Limits    Limits     `json:"limits"`              // zero members mean the default
-	Broker    *Broker    `json:"broker,omitempty"`    // nil without token broker
-	Clients   []string   `json:"clients,omitempty"`   // addresses or prefixes whose connections are accepted; empty means any
-	Breaks    Breaks     `json:"breaks"`              // empty struct unless built with the tag "breaks"
+	RunID    string   `json:"runID"`             // 8 hex characters
+	Policy   string   `json:"policy"`            // the policy document (YAML or JSON; the canonical form is JSON)
+	Secrets  []Secret `json:"secrets,omitempty"` // one for every secret that the policy names
+	Upstream Upstream `json:"upstream"`          //
+	Limits   Limits   `json:"limits"`            // zero members mean the default
+	// BrokerKeys are the GitHub App private keys (RSA, PEM) by the broker's name.
+	BrokerKeys map[string]string `json:"brokerKeys,omitempty"`
+	// Services are the addresses of the run's own services, by name.
+	Services map[string]string `json:"services,omitempty"`
+	// Phase selects the policy of set-up or verifier; empty is the agent's.
+	Phase   policy.Phase `json:"phase,omitempty"`
+	Clients []string     `json:"clients,omitempty"` // addresses or prefixes whose connections are accepted; empty means any
+	Breaks  Breaks       `json:"breaks"`            // empty struct unless built with the tag "breaks"
 
 	// OnEvent receives every event of a Server made by New, one at a time. Nil
 	// drops them. Main sets it.
@@ -39,7 +46,10 @@ type Config struct {
 	// nil means a plain net.Dialer. Tests record here what is dialled.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error) `json:"-"`
 	// OriginalDst replaces SO_ORIGINAL_DST; nil means the kernel's word.
-	OriginalDst func(net.Conn) (net.Addr, error) `json:"-"`
+	OriginalDst func(net.Conn) (netip.AddrPort, error) `json:"-"`
+	// OnPanic receives what a contained panic said; nil drops it, as it may hold
+	// a request's content.
+	OnPanic func(any) `json:"-"`
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time `json:"-"`
 }
@@ -63,25 +73,9 @@ type Upstream struct {
 	Resolve map[string]string `json:"resolve,omitempty"`
 }
 
-// Listener is an inherited socket: the FD-th file of those handed over, from 0.
-type Listener struct {
-	Kind Kind `json:"kind"`
-	FD   int  `json:"fd"`
-}
-
-// Broker configures GitHub-App-style leases. The policy says which hosts and
-// repositories are brokered; this says with which key.
-type Broker struct {
-	AppID         string `json:"appID"`
-	PrivateKeyPEM string `json:"privateKeyPEM"` // RSA, PKCS #1 or PKCS #8
-}
-
-// Ready is the first line that Main writes.
+// Ready is what the process says once it serves.
 type Ready struct {
-	Type  string `json:"type"`  // "ready"
-	CAPEM string `json:"caPEM"` // the run's certificate authority
-	// PolicyHash is policy.Hash of what is enforced.
-	PolicyHash string `json:"policyHash"`
-	// Enforcement is "enforced" or "nothing-to-enforce".
-	Enforcement string `json:"enforcement"`
+	CAPEM        string `json:"caPEM"`        // the run's certificate authority
+	PolicyDigest string `json:"policyDigest"` // of what is enforced
+	Enforcement  string `json:"enforcement"`  // "enforced" or "nothing-to-enforce"
 }

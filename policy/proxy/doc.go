@@ -20,12 +20,10 @@
 //
 // # The process
 //
-// Main is the whole of the proxy's process. It reads Config as one line of JSON
-// from its standard input, takes its listeners from inherited descriptors,
-// writes a Ready line, and then one line of JSON per Event on its standard
-// output. Further lines on standard input are Control messages. The end of
-// standard input stops the process: a proxy never outlives the parent that
-// answers for it. Start is the parent's side.
+// Main is the whole of the proxy's process; Start is the parent's side. Both
+// speak the protocol of package internal/procs: Config on standard input, then
+// Ready, then events, several at a time as a JSON array. Updates go over a
+// socket of their own. The process never outlives its parent.
 //
 // # Refusals
 //

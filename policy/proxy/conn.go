@@ -1,0 +1,157 @@
+package proxy
+
+import (
+	"bufio"
+	"context"
+	"net"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// tick is how often deadlines of connections are looked at. They are counted
+// in ticks, so that a read or write costs no system call and no timer.
+const tick = 250 * time.Millisecond
+
+// clock counts ticks since the server began.
+type clock struct{ ticks atomic.Int64 }
+
+func (c *clock) after(d time.Duration) int64 { return c.ticks.Load() + int64(d/tick) + 1 }
+
+// conn is a connection of a sandbox. Its deadline moves with every byte in
+// either direction; while a head is awaited it does not.
+type conn struct {
+	net.Conn
+	srv     *Server
+	kind    Kind
+	client  string                 // address and port
+	dst     atomic.Pointer[target] // what it was bound to
+	spliced atomic.Bool            // TLS is passed on untouched
+	orig    netip.AddrPort         // transparent: the original destination
+	pre     []byte                 // read already, to be read again
+	expire  atomic.Int64           // tick at which the connection is closed
+	fixed   atomic.Bool            // reads and writes do not move the deadline
+	timed   atomic.Bool            // it was closed because of its deadline
+	ctx     context.Context
+	cancel  context.CancelFunc
+	up      atomic.Int64 // bytes from the sandbox
+	down    atomic.Int64 // bytes to the sandbox
+	closing sync.Once
+}
+
+func (c *conn) Read(p []byte) (int, error) {
+	if len(c.pre) > 0 {
+		n := copy(p, c.pre)
+		c.pre = c.pre[n:]
+		return n, nil
+	}
+	n, err := c.Conn.Read(p)
+	c.up.Add(int64(n))
+	c.touch()
+	return n, err
+}
+
+func (c *conn) Write(p []byte) (int, error) {
+	n, err := c.Conn.Write(p)
+	c.down.Add(int64(n))
+	c.touch()
+	return n, err
+}
+
+func (c *conn) touch() {
+	if !c.fixed.Load() {
+		c.expire.Store(c.srv.clock.after(c.srv.limits.idleTimeout()))
+	}
+}
+
+// within sets a deadline that progress does not move.
+func (c *conn) within(d time.Duration) {
+	c.fixed.Store(true)
+	c.expire.Store(c.srv.clock.after(d))
+}
+
+// relaxed goes back to the idle deadline.
+func (c *conn) relaxed() {
+	c.fixed.Store(false)
+	c.touch()
+}
+
+func (c *conn) Close() error {
+	err := net.ErrClosed
+	c.closing.Do(func() {
+		c.cancel()
+		err = c.Conn.Close()
+	})
+	return err
+}
+
+// unread puts bytes back in front.
+func (c *conn) unread(b []byte) { c.pre = append(append([]byte(nil), b...), c.pre...) }
+
+// conns is the set of open client connections.
+type conns struct {
+	mu   sync.Mutex
+	open map[*conn]struct{}
+	wg   sync.WaitGroup
+}
+
+func (s *conns) add(c *conn, limit int) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.open) >= limit {
+		return false
+	}
+	s.open[c] = struct{}{}
+	s.wg.Add(1)
+	return true
+}
+
+func (s *conns) remove(c *conn) {
+	s.mu.Lock()
+	delete(s.open, c)
+	s.mu.Unlock()
+	s.wg.Done()
+}
+
+func (s *conns) each(f func(*conn)) {
+	s.mu.Lock()
+	all := make([]*conn, 0, len(s.open))
+	for c := range s.open {
+		all = append(all, c)
+	}
+	s.mu.Unlock()
+	for _, c := range all {
+		f(c)
+	}
+}
+
+// keepTime closes connections whose deadline has passed, until ctx ends.
+func (s *Server) keepTime(ctx context.Context) {
+	t := time.NewTicker(tick)
+	defer t.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-t.C:
+			now := s.clock.ticks.Add(1)
+			s.conns.each(func(c *conn) {
+				if c.expire.Load() < now {
+					c.timed.Store(true)
+					_ = c.Close()
+				}
+			})
+		}
+	}
+}
+
+// Pools of buffers: a connection that waits for its next request holds none
+// but its reader.
+const ioBuffer = 16 << 10
+
+var (
+	readers = sync.Pool{New: func() any { return bufio.NewReaderSize(nil, ioBuffer) }}
+	writers = sync.Pool{New: func() any { return bufio.NewWriterSize(nil, ioBuffer) }}
+	copies  = sync.Pool{New: func() any { b := make([]byte, 2*ioBuffer); return &b }}
+)

@@ -1,0 +1,370 @@
+package proxy
+
+import (
+	"context"
+	"crypto/tls"
+	"io"
+	"net/http"
+	"net/netip"
+	"net/textproto"
+	"strconv"
+	"strings"
+	"sync"
+
+	"golang.org/x/net/http2"
+
+	"github.com/wallproof/wallproof/policy/proxy/httpx"
+)
+
+// Bounds of HTTP/2 on either side.
+const (
+	maxStreams   = 100
+	maxFrameSize = 64 << 10
+)
+
+// serveHTTP2 serves the streams of an intercepted HTTP/2 connection.
+func (o *origin) serveHTTP2(tc *tls.Conn) {
+	srv := &http2.Server{
+		MaxConcurrentStreams: maxStreams,
+		MaxReadFrameSize:     maxFrameSize,
+		IdleTimeout:          o.s.limits.idleTimeout(),
+	}
+	srv.ServeConn(tc, &http2.ServeConnOpts{
+		Context: o.ctx,
+		BaseConfig: &http.Server{
+			MaxHeaderBytes: o.s.limits.HeadBytes,
+			ErrorLog:       discardLog,
+		},
+		Handler: http.HandlerFunc(o.serveStream),
+	})
+}
+
+// serveStream answers one stream.
+func (o *origin) serveStream(w http.ResponseWriter, hr *http.Request) {
+	ev := o.event("https")
+	ev.Method = knownMethod(hr.Method)
+	h := &stream2{o: o, w: w, ev: &ev}
+	defer func() {
+		if p := recover(); p != nil {
+			o.s.failure(ReasonInternal, "stream")
+			o.s.onPanic(p)
+			panic(http.ErrAbortHandler) // ends the stream and no more
+		}
+	}()
+	q := &request{target: *o.dst, scheme: "https", method: hr.Method}
+	if ref := h.take(hr, q); ref != nil {
+		h.refuse(ref)
+		return
+	}
+	resp, ref := o.exchange(hr.Context(), o.s.rules.Load(), q, true, &ev)
+	if ref != nil {
+		h.refuse(ref)
+		h.settle(q)
+		return
+	}
+	h.respond(q, resp)
+	h.settle(q)
+	o.s.allowed(&ev)
+}
+
+// stream2 is one HTTP/2 stream of a client.
+type stream2 struct {
+	o  *origin
+	w  http.ResponseWriter
+	ev *Event
+}
+
+// take checks a stream's request as strictly as one in HTTP/1.1 and moves it
+// into the proxy's own form.
+func (h *stream2) take(hr *http.Request, q *request) *refusal {
+	b := h.o.s.breaks
+	if hr.Method == "CONNECT" || (hr.Method == "TRACE" || hr.Method == "TRACK") && !b.skip(traceRefusal) {
+		return deny(405, ReasonMethodRefused)
+	}
+	if !httpx.IsToken(hr.Method) || hr.TLS == nil || hr.RequestURI == "" ||
+		hr.RequestURI[0] != '/' && !(hr.RequestURI == "*" && hr.Method == "OPTIONS") || !httpx.IsTarget(hr.RequestURI) {
+		return deny(400, httpx.ReasonRequestLine)
+	}
+	for _, name := range hr.Header["Host"] {
+		if name != hr.Host && !b.skip(hostAgreement) {
+			return deny(421, ReasonHostMismatch)
+		}
+	}
+	claimed, err := parseAuthority(hr.Host, 443)
+	switch {
+	case err != nil:
+		return deny(400, ReasonBadAuthority)
+	case claimed != q.target && !b.skip(hostAgreement):
+		return deny(421, ReasonHostMismatch)
+	case claimed != q.target:
+		q.claimed = claimed
+		if b.skip(pinnedAddress) {
+			q.target = claimed
+		}
+	}
+	q.setTarget(hr.RequestURI)
+	return h.takeHeader(hr, q)
+}
+
+// connectionFields may not stand in HTTP/2 (RFC 9113, section 8.2.2).
+var connectionFields = []string{"Connection", "Proxy-Connection", "Keep-Alive", "Transfer-Encoding", "Upgrade"}
+
+func (h *stream2) takeHeader(hr *http.Request, q *request) *refusal {
+	for _, name := range connectionFields {
+		if len(hr.Header[name]) > 0 {
+			return deny(400, httpx.ReasonConnection)
+		}
+	}
+	if len(hr.Header["Content-Length"]) > 1 {
+		return deny(400, httpx.ReasonLengthConflict)
+	}
+	for name, values := range hr.Header {
+		if name == "Host" {
+			continue
+		}
+		if name == "Cookie" {
+			values = []string{strings.Join(values, "; ")} // RFC 9113, section 8.2.3
+		}
+		for _, v := range values {
+			if !httpx.IsToken(name) || !httpx.IsFieldValue(v) || httpx.MasksFraming(name) {
+				return deny(400, httpx.ReasonHeader)
+			}
+			q.header.Add(name, v)
+		}
+	}
+	if len(q.header) > h.o.s.limits.Headers {
+		return deny(431, httpx.ReasonHeadTooLarge)
+	}
+	q.trailers = q.header.HasToken("TE", "trailers")
+	httpx.StripHopByHop(&q.header)
+	if q.length = hr.ContentLength; q.length < 0 {
+		q.length = httpx.Chunked
+	}
+	if q.length != 0 {
+		q.body = hr.Body
+	}
+	return nil
+}
+
+func (h *stream2) refuse(ref *refusal) {
+	h.ev.Entry, h.ev.Status = ref.entry, ref.status
+	h.o.s.refused(h.ev, ref.reason)
+	hd := h.w.Header()
+	hd.Set(reasonField, ref.reason)
+	hd.Set("Content-Type", "text/plain; charset=utf-8")
+	hd.Set("Cache-Control", "no-store")
+	h.w.WriteHeader(ref.status)
+	_, _ = io.WriteString(h.w, refusalText(ref.status, ref.reason))
+}
+
+// settle waits until nobody reads the request's body: the stream's end, which
+// follows, would take it away.
+func (h *stream2) settle(q *request) {
+	if q.sending == nil {
+		return
+	}
+	if c, ok := q.body.(io.Closer); ok {
+		_ = c.Close() // ends a sender that waits for more
+	}
+	<-q.sending
+}
+
+func (h *stream2) respond(q *request, resp *response) {
+	h.ev.Status = resp.status
+	hd := h.w.Header()
+	for _, f := range resp.header {
+		name := textproto.CanonicalMIMEHeaderKey(f.Name)
+		hd[name] = append(hd[name], f.Value)
+	}
+	if resp.length >= 0 && resp.status != 204 && resp.status != 304 {
+		hd.Set("Content-Length", strconv.FormatInt(resp.length, 10))
+	}
+	h.w.WriteHeader(resp.status)
+	whole := h.relay(resp)
+	if whole && resp.trailer != nil {
+		for _, f := range resp.trailer() {
+			hd.Add(http.TrailerPrefix+f.Name, f.Value)
+		}
+	}
+	if q.body != nil {
+		h.ev.Up = max(0, q.length)
+	}
+	resp.release(whole)
+	if resp.masked != nil {
+		h.ev.Redacted = *resp.masked
+	}
+	if !whole {
+		h.settle(q)
+		h.o.s.allowed(h.ev)
+		panic(http.ErrAbortHandler) // a body that breaks off is not ended properly
+	}
+}
+
+func (h *stream2) relay(resp *response) (whole bool) {
+	if resp.body == nil {
+		return true
+	}
+	box := copies.Get().(*[]byte)
+	defer copies.Put(box)
+	flush := http.NewResponseController(h.w)
+	for {
+		n, err := resp.body.Read(*box)
+		if n > 0 {
+			h.ev.Down += int64(n)
+			if _, werr := h.w.Write((*box)[:n]); werr != nil {
+				return false
+			}
+		}
+		if err == io.EOF {
+			return true
+		}
+		if err != nil {
+			return false
+		}
+		if resp.ended == nil || !resp.ended() {
+			if flush.Flush() != nil {
+				return false
+			}
+		}
+	}
+}
+
+// h2link is the HTTP/2 connection to the outside of one client connection.
+type h2link struct {
+	mu         sync.Mutex // held while dialling: streams share one connection
+	cc         *http2.ClientConn
+	addr       netip.AddrPort
+	generation uint64
+	plain      bool // the upstream speaks HTTP/1.1 only
+}
+
+func (l *h2link) close() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.cc != nil {
+		_ = l.cc.Close()
+	}
+}
+
+// roundTrip2 sends a request over HTTP/2 when the upstream speaks it, else over
+// HTTP/1.1.
+func (o *origin) roundTrip2(ctx context.Context, r *rules, q *request) (*response, *refusal) {
+	cc, ref := o.clientConn(ctx, r, q)
+	if ref != nil {
+		return nil, ref
+	}
+	if cc == nil {
+		return o.roundTrip1(ctx, r, q)
+	}
+	hr, err := toHTTP(ctx, q)
+	if err != nil {
+		return nil, &refusal{status: 400, reason: httpx.ReasonRequestLine, err: err}
+	}
+	hresp, err := cc.RoundTrip(hr)
+	if err != nil {
+		return nil, &refusal{status: 502, reason: ReasonUpstreamClosed, err: err}
+	}
+	return fromHTTP(q, hresp)
+}
+
+// clientConn returns the connection to the outside, nil when it cannot be
+// HTTP/2.
+func (o *origin) clientConn(ctx context.Context, r *rules, q *request) (*http2.ClientConn, *refusal) {
+	l := &o.h2
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	same := l.generation == r.generation && q.claimed.host.IsZero()
+	if same && l.plain {
+		return nil, nil
+	}
+	if same && l.cc != nil && l.cc.CanTakeNewRequest() {
+		q.dialled = l.addr.String()
+		return l.cc, nil
+	}
+	// The connection outlives this stream.
+	tc, _, addr, ref := o.connectTLS(o.ctx, r, q.target, []string{"h2", "http/1.1"})
+	if ref != nil {
+		return nil, ref
+	}
+	l.generation, l.addr = r.generation, addr
+	q.dialled = addr.String()
+	if tc.ConnectionState().NegotiatedProtocol != "h2" {
+		l.plain = true
+		lk := &link{Conn: tc, raw: tc.NetConn(), target: q.target, scheme: "https", addr: addr, generation: r.generation}
+		o.equip(lk)
+		o.h1.give(lk)
+		return nil, nil
+	}
+	cc, err := o.s.h2transport.NewClientConn(tc)
+	if err != nil {
+		_ = tc.Close()
+		return nil, &refusal{status: 502, reason: ReasonUpstreamResponse, err: err}
+	}
+	l.cc = cc
+	return cc, nil
+}
+
+func toHTTP(ctx context.Context, q *request) (*http.Request, error) {
+	hr, err := http.NewRequestWithContext(ctx, q.method, "https://"+q.hostField()+"/", nil)
+	if err != nil {
+		return nil, err
+	}
+	hr.URL.Opaque = "//" + q.hostField() + q.requestURI()
+	if q.path == "*" {
+		hr.URL.Opaque = "*"
+	}
+	hr.Host = q.hostField()
+	hr.Header = make(http.Header, len(q.header))
+	for _, f := range q.header {
+		name := textproto.CanonicalMIMEHeaderKey(f.Name)
+		hr.Header[name] = append(hr.Header[name], f.Value)
+	}
+	if q.trailers {
+		hr.Header.Set("TE", "trailers")
+	}
+	if _, ok := hr.Header["User-Agent"]; !ok {
+		hr.Header["User-Agent"] = []string{""} // none, instead of the library's
+	}
+	if q.body != nil {
+		hr.Body = io.NopCloser(q.body)
+		if hr.ContentLength = q.length; q.length == httpx.Chunked {
+			hr.ContentLength = -1
+		}
+	}
+	return hr, nil
+}
+
+func fromHTTP(q *request, hr *http.Response) (*response, *refusal) {
+	resp := &response{status: hr.StatusCode, length: hr.ContentLength}
+	for name, values := range hr.Header {
+		for _, v := range values {
+			if !httpx.IsToken(name) || !httpx.IsFieldValue(v) {
+				_ = hr.Body.Close()
+				return nil, deny(502, ReasonUpstreamResponse)
+			}
+			resp.header.Add(name, v)
+		}
+	}
+	switch {
+	case q.method == "HEAD":
+		resp.length = headLength(resp.header)
+	case hr.ContentLength != 0:
+		resp.body = hr.Body
+		if hr.ContentLength < 0 {
+			resp.length = httpx.Chunked
+		}
+	}
+	resp.trailer = func() httpx.Header {
+		var h httpx.Header
+		for name, values := range hr.Trailer {
+			for _, v := range values {
+				if httpx.IsToken(name) && httpx.IsFieldValue(v) {
+					h.Add(name, v)
+				}
+			}
+		}
+		return h
+	}
+	resp.release = func(bool) { _ = hr.Body.Close() }
+	return resp, nil
+}
