@@ -1,9 +1,15 @@
 // Package image turns an image reference into a pinned, checked, unpacked root
 // file system, and builds the demo image.
+//
+// An image is hostile until its bytes have been checked, and its layers are
+// hostile even then. So every manifest and configuration is compared with the
+// digest that named it before it is parsed, and layers are unpacked by a
+// process of their own in namespaces of its own (see Unpack), which checks both
+// the digest of the compressed and the diff id of the uncompressed bytes while
+// they pass, and which holds every size, count and depth to a limit.
 package image
 
 import (
-	"context"
 	"errors"
 	"net/http"
 
@@ -13,10 +19,12 @@ import (
 
 // IDBase is the host user and group id that an unpacked root file system's id
 // 0 is stored as; ids up to IDCount-1 follow. It is what sandbox.Spec.IDBase
-// wants.
+// wants. It lies above the ranges that distributions and systemd hand out
+// (subordinate ids begin at 100000, container ranges end at 0x6fffffff), so
+// that no user or container of the host shares an id with a sandbox.
 const (
-	IDBase  = 100000
-	IDCount = 65536
+	IDBase  = 0x7000_0000
+	IDCount = 1 << 16
 )
 
 // ErrTagNotDigest means that a reference names a tag and not a digest. Errors
@@ -34,8 +42,15 @@ var ErrUnauthorized = errors.New("registry refuses access")
 // ErrUnreachable means that the registry could not be reached.
 var ErrUnreachable = errors.New("registry cannot be reached")
 
-// ErrNoPlatform means that an index has no image for the platform asked for.
-var ErrNoPlatform = errors.New("index has no image for this platform")
+// ErrNoPlatform means that there is no image for the platform asked for.
+var ErrNoPlatform = errors.New("no image for this platform")
+
+// ErrMismatch means that bytes do not have the digest that names them: of a
+// manifest, a configuration, a layer, or a layer's uncompressed content.
+var ErrMismatch = errors.New("content does not match its digest")
+
+// ErrInvalid means that an image is not well formed.
+var ErrInvalid = errors.New("invalid image")
 
 // Source says where an image came from.
 type Source string
@@ -68,72 +83,10 @@ type Resolved struct {
 	Config      *v1.ConfigFile //
 }
 
-// Limits bound what unpacking may produce. Zero fields mean DefaultLimits'.
-type Limits struct {
-	Bytes     int64 // of all files' content together
-	FileBytes int64 // of one file
-	Entries   int64 // in all layers together
-	Layers    int   //
-	PathBytes int   // of one entry's name, and of a link's target
-	Depth     int   // path elements in one entry's name
-	Ratio     int64 // uncompressed bytes a compressed byte, once RatioFloor bytes came out
-}
-
-// UnpackOptions configure Unpack.
-type UnpackOptions struct {
-	// Command is the argv prefix that runs UnpackMain in a process of its own,
-	// usually the running executable and a hidden command name.
-	Command []string
-	Limits  Limits
-}
-
-// Report is what Unpack found.
-type Report struct {
-	Entries int64    `json:"entries"`
-	Bytes   int64    `json:"bytes"`
-	Skipped []string `json:"skipped,omitempty"` // the first entries left out and why: device nodes and the like
-	SetID   int64    `json:"setId"`             // files whose set-user-id or set-group-id bit was taken off
-}
-
-// Unpack writes the image's root file system into the new folder dir, which
-// must not exist. Files are owned by IDBase + their id in the image. On an
-// error nothing is left.
-func Unpack(ctx context.Context, r *Resolved, dir string, o UnpackOptions) (*Report, error) {
-	return nil, errors.New("image: not there yet")
-}
-
-// UnpackMain is the unpacking process: the command line calls it, and nothing
-// else, when it was started with UnpackOptions.Command. It returns the exit
-// code.
-func UnpackMain(args []string) int { return 2 }
-
-// DemoOptions configure Demo.
-type DemoOptions struct {
-	// Shell adds /bin/sh, ls, cat, echo and env as links to /bin/wallproof-agent.
-	Shell bool
-	// Files are added to the image: path to content, mode 0644.
-	Files map[string][]byte
-	// Env is added to the image's configuration.
-	Env []string
-	// Labels are added to the image's configuration.
-	Labels map[string]string
-}
-
-// Demo builds the small reproducible demo image around a static agent binary.
-// The same input gives the same digest.
-func Demo(agent []byte, o DemoOptions) (v1.Image, error) {
-	return nil, errors.New("image: not there yet")
-}
-
-// ServeRegistry serves images from an in-process registry on a loopback
-// address, each as "<addr>/<name>@<digest>". stop ends it.
-func ServeRegistry(ctx context.Context, images map[string]v1.Image) (addr string, stop func() error, err error) {
-	return "", nil, errors.New("image: not there yet")
-}
-
-// Resolve finds the image that ref names and pins it: a registry reference
-// with digest, an OCI layout folder ("path@sha256:…", or a folder with one
-// manifest), or an archive as "docker save" or a tar of an OCI layout.
-func Resolve(ctx context.Context, ref string, o Options) (*Resolved, error) {
-	return nil, errors.New("image: not there yet")
-}
+// Bounds of what is read into memory.
+const (
+	maxManifest     = 4 << 20 // bytes of a manifest or an index
+	maxConfig       = 8 << 20 // bytes of a configuration
+	maxIndexEntries = 1 << 10
+	maxLayers       = 512 // in a manifest; Limits.Layers is what may be unpacked
+)
