@@ -7,6 +7,7 @@ import (
 	"io/fs"
 
 	"github.com/wallproof/wallproof/attest/packet"
+	"github.com/wallproof/wallproof/probes/catalog"
 	"github.com/wallproof/wallproof/site/history"
 	"github.com/wallproof/wallproof/verify"
 )
@@ -39,9 +40,7 @@ func (b *builder) attempt(j job, contradicted bool) (*attempt, error) {
 	}
 	defer closer.Close()
 	a.report = examine(files, b.verifyInput(j), latched, b.now)
-	if a.evidence, err = a.judge(files, latched, contradicted); err != nil {
-		return nil, fmt.Errorf("%s: %w", j.packet.Name, err)
-	}
+	a.evidence = a.judge(files, latched, contradicted, b.catalog)
 	return a, nil
 }
 
@@ -59,36 +58,46 @@ func (b *builder) latched(digest string) []history.Latch {
 	return b.history.Latched(digest)
 }
 
-// judge turns the report into state, record and evidence.
-func (a *attempt) judge(files fs.FS, latched []history.Latch, contradicted bool) (*evidence, error) {
-	r := a.report
-	state, codes := stateOf(r, latched)
+// judge turns the report into state, record and evidence; the evidence is nil
+// when it does not verify.
+func (a *attempt) judge(files fs.FS, latched []history.Latch, contradicted bool, known map[string]catalog.Technique) *evidence {
+	state, codes := stateOf(a.report, latched)
 	a.record = &record{State: state, Codes: codes, packet: a.job.packet.Name}
-	a.messages = map[string]string{}
-	for _, c := range r.Checks {
-		a.messages[string(c.Code)] = c.Message
-	}
-	e, err := evidenceOf(files, r, state)
-	if err != nil {
-		return nil, err
-	}
+	e := evidenceOf(a.report, state, known)
 	if e == nil {
 		a.record.State = StateInvalid
 		a.record.Digest = a.job.attestation
-		return nil, nil
+		return nil
+	}
+	a.messages = map[string]string{}
+	for _, c := range a.report.Checks {
+		a.messages[string(c.Code)] = c.Message
 	}
 	for _, c := range codes {
 		a.record.Critical = a.record.Critical || isCritical(c)
 	}
 	if contradicted {
-		state, codes = StateHeld, unique(append(codes, codeContradicted))
+		codes = append(codes, codeContradicted)
+	}
+	var err error
+	if e.edges, err = edgesOf(files); err != nil {
+		codes = append(codes, codePolicyUnread)
+		a.messages[codePolicyUnread] = err.Error()
+	}
+	if len(codes) > 0 {
+		state, codes = StateHeld, unique(codes)
 	}
 	e.state = state
-	a.record.State, a.record.Codes = state, codes
-	a.record.ID, a.record.Digest, a.record.Subject, a.record.Name = e.id, e.digest, e.subject, e.name()
-	a.record.Policy = clean(e.boundary.Policy.Digest)
-	a.record.Collected, a.record.Expires = at(e.collected).ISO, at(e.expires).ISO
-	return e, nil
+	a.fill(e, codes)
+	return e
+}
+
+func (a *attempt) fill(e *evidence, codes []string) {
+	r := a.record
+	r.State, r.Codes = e.state, codes
+	r.ID, r.Digest, r.Subject, r.Name = e.id, e.digest, e.subject, e.name()
+	r.Policy = clean(e.boundary.Policy.Digest)
+	r.Collected, r.Expires = at(e.collected).ISO, at(e.expires).ISO
 }
 
 // publish notes the state in the history and writes the attestation's folder.

@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/wallproof/wallproof/probes/catalog"
 	"github.com/wallproof/wallproof/site/history"
 	"github.com/wallproof/wallproof/verify"
 )
@@ -52,6 +53,7 @@ type builder struct {
 	assets  assetView
 	base    string // digest of everything that is the same for all packets
 	primary string // image name that index.html is about
+	catalog map[string]catalog.Technique
 
 	mu      sync.Mutex
 	history *history.History
@@ -77,6 +79,11 @@ func newBuilder(in Input, outDir string) (*builder, error) {
 		return nil, err
 	}
 	b := &builder{in: in, now: clock().UTC().Truncate(time.Second), history: h}
+	list := in.Verify.Catalogue
+	if list == nil {
+		list = catalog.All()
+	}
+	b.catalog = byID(list)
 	if b.base, err = inputDigest(in); err != nil {
 		return nil, err
 	}

@@ -25,6 +25,7 @@ func (e *evidence) claimOf(self string) *claim {
 		Figure:     strconv.FormatInt(e.criticalEscapes(), 10),
 		Headline:   "critical escapes",
 		Lede:       e.lede(),
+		Figures:    e.figures(),
 		Invariants: e.invariants(self),
 		Diagram:    diagram(edges),
 		Edges:      edges,
@@ -69,6 +70,29 @@ func (e *evidence) lede() string {
 		return s + "The figure includes an external red team, which signed its own result."
 	}
 	return s + "The figure includes an external red team, whose result the operator passed on."
+}
+
+// figures are the few numbers below the headline.
+func (e *evidence) figures() []fact {
+	rows := e.vectorRows()
+	fs := []fact{
+		{Label: "attacks withstood", Text: strconv.FormatInt(e.withstood(), 10)},
+		{Label: "vectors conclusive", Text: fmt.Sprintf("%d of %d", len(rows), len(e.boundary.Battery.Vectors))},
+		{Label: "secrets in the evidence", Text: strconv.FormatInt(e.boundary.Redaction.Hits, 10)},
+	}
+	if r := e.boundary.RedTeam; r != nil {
+		fs = append(fs, fact{Label: "red-team escapes, critical", Text: strconv.FormatInt(r.CriticalEscapes, 10)})
+	}
+	return fs
+}
+
+// withstood counts technique variants that were blocked or contained.
+func (e *evidence) withstood() int64 {
+	var n int64
+	for _, outcomes := range e.boundary.Battery.Totals {
+		n += outcomes[string(judge.Blocked)] + outcomes[string(judge.Contained)]
+	}
+	return n
 }
 
 func count(n int64, one, many string) string {

@@ -127,21 +127,19 @@ func spread(i, n, mid, h int) int { return mid + (2*i-n+1)*(h-36)/(2*max(n, 2)) 
 
 // wall draws a ring of masonry: two courses, joints staggered.
 func (d *drawing) wall(x, y, w, h int) {
-	const course = wallT / 2
-	d.add(`<rect class="d-brick" x="%d" y="%d" width="%d" height="%d"/>`, x, y, w, h)
-	d.add(`<rect class="d-box" x="%d" y="%d" width="%d" height="%d"/>`, x+wallT, y+wallT, w-2*wallT, h-2*wallT)
+	const course, brick = wallT / 2, 34
+	d.add(`<path class="d-wall" fill-rule="evenodd" d="M%d %dh%dv%dh-%dzM%d %dh%dv%dh-%dz"/>`, x, y, w, h, w, x+wallT, y+wallT, w-2*wallT, h-2*wallT, w-2*wallT)
 	var p strings.Builder
 	fmt.Fprintf(&p, "M%d %dh%dv%dh-%dz", x+course, y+course, w-2*course, h-2*course, w-2*course)
-	const brick = 34
-	for i, bx := 0, x+brick/2; bx < x+w; i, bx = i+1, bx+brick/2 {
+	for i, bx := 0, x+wallT; bx < x+w-wallT/2; i, bx = i+1, bx+brick/2 {
 		off := (i % 2) * course
 		fmt.Fprintf(&p, "M%d %dv%dM%d %dv%d", bx, y+off, course, bx, y+h-wallT+off, course)
 	}
-	for i, by := 0, y+wallT; by < y+h-wallT; i, by = i+1, by+brick/2 {
+	for i, by := 0, y+wallT; by < y+h-wallT/2; i, by = i+1, by+brick/2 {
 		off := (i % 2) * course
 		fmt.Fprintf(&p, "M%d %dh%dM%d %dh%d", x+off, by, course, x+w-wallT+off, by, course)
 	}
-	d.add(`<path class="d-brick" fill="none" d="%s"/>`, p.String())
+	d.add(`<path class="d-joint" d="%s"/>`, p.String())
 }
 
 // box is a destination.
@@ -193,44 +191,45 @@ func tagClass(e edge) string {
 
 // Geometry of the tall drawing.
 const (
-	tallW    = 420
-	tallStep = 62
+	tallW    = 344
+	tallStep = 58
+	tallBox  = 66 // left edge of the boxes; the gutter before it holds the lines
 )
 
 // tall draws the same from top to bottom: what is let through above the
 // sandbox, what is refused below it.
 func (d *drawing) tall(open, shut []edge) {
-	coreH := 92
-	upper := margin + len(open)*tallStep
-	core := upper + 34
-	lower := core + coreH + 34 + wallT
-	h := lower + len(shut)*tallStep + margin
-	d.open("tall", tallW, h, open, shut)
-	d.wall(margin, core-wallT-8, tallW-2*margin, coreH+2*wallT+16)
-	d.add(`<rect class="d-box core" x="120" y="%d" width="180" height="%d" rx="3"/>`, core+12, coreH-24)
+	const coreH = 92
+	core := 4 + len(open)*tallStep + wallT + 16
+	lower := core + coreH + wallT + 16
+	d.open("tall", tallW, lower+len(shut)*tallStep+4, open, shut)
+	wallTop, wallBottom := core-wallT-8, core+coreH+wallT+8
+	d.wall(2, wallTop, tallW-4, wallBottom-wallTop)
+	d.add(`<rect class="d-box core" x="82" y="%d" width="180" height="%d" rx="3"/>`, core+12, coreH-24)
 	d.text("d-text", tallW/2, core+coreH/2-1, "middle", "Sandbox")
 	d.text("d-note", tallW/2, core+coreH/2+17, "middle", "untrusted code")
 	for i, e := range open {
-		d.tallEdge(margin+i*tallStep+tallStep/2-4, core-wallT-8, e, i, true)
+		x, y := gutter(len(open)-1-i), 4+i*tallStep+tallStep/2-4
+		d.add(`<path class="d-line %s" d="M%d %dV%dH%d"/>`, lineClass(e), x, wallTop+wallT, y, tallBox)
+		d.tallEdge(y, e)
 	}
 	for i, e := range shut {
-		d.tallEdge(lower+i*tallStep+tallStep/2-14, core+coreH+wallT+8, e, i, false)
+		x, y := gutter(i), lower+i*tallStep+tallStep/2-4
+		d.add(`<path class="d-line ghost" d="M%d %dV%dH%d"/>`, x, wallBottom+5, y, tallBox)
+		d.tallEdge(y, e)
 	}
 	d.add(`</svg>`)
 }
 
-// tallEdge draws a destination with its tag, and the line between it and the
-// wall in a gutter of its own.
-func (d *drawing) tallEdge(y, wall int, e edge, i int, through bool) {
-	x := margin + 12 + i*11
-	if through {
-		d.add(`<path class="d-line %s" d="M%d %dV%dH%d"/>`, lineClass(e), x, wall+wallT, y, 112)
-	} else {
-		d.add(`<path class="d-line ghost" d="M%d %dV%dH%d"/>`, x, wall+6, y, 112)
-	}
-	d.add(`<rect class="d-box" x="112" y="%d" width="%d" height="%d" rx="3"/>`, y-24, tallW-112-margin, 48)
-	d.tag(120, y, e)
-	d.text("d-text", 234, y+5, "", fit(e.Name, 20))
+// gutter is where a line runs: the destination nearest to the wall has the
+// innermost one, so that lines do not cross.
+func gutter(i int) int { return tallBox - 14 - i*8 }
+
+// tallEdge draws a destination with its tag.
+func (d *drawing) tallEdge(y int, e edge) {
+	d.add(`<rect class="d-box" x="%d" y="%d" width="%d" height="46" rx="3"/>`, tallBox, y-23, tallW-tallBox-2)
+	d.tag(tallBox+9, y, e)
+	d.text("d-text", tallBox+tagW+20, y+5, "", fit(e.Name, 17))
 }
 
 // fit shortens a name to what its box holds; the list has it in full.

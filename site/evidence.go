@@ -13,24 +13,25 @@ import (
 // evidence is one attestation that verified, with everything that a page says
 // of it.
 type evidence struct {
-	id         string // short form of digest, part of addresses
-	digest     string // of the signed statement, "sha256:…"
-	subject    string // platform manifest digest
-	boundary   predicate.Boundary
-	techniques []manifest.Technique
-	edges      []policy.Edge
-	checks     []check
-	signer     string
-	signedAt   time.Time
-	signedHow  string // what the signing time rests on
-	algorithm  string
-	logged     string // log index, or "" when it is in no log
-	rerun      *rerun
-	collected  time.Time
-	expires    time.Time // the earlier of the statement's and the verifier's limit
-	state      State
-	reasons    []holding
-	catalog    map[string]catalog.Technique
+	id          string // short form of digest, part of addresses
+	digest      string // of the signed statement, "sha256:…"
+	subject     string // platform manifest digest
+	boundary    predicate.Boundary
+	techniques  []manifest.Technique
+	edges       []policy.Edge
+	checks      []check
+	signer      string
+	fingerprint string // of the signer's public key, "sha256:…"
+	signedAt    time.Time
+	signedHow   string // what the signing time rests on
+	algorithm   string
+	logged      string // log index, or "" when it is in no log
+	rerun       *rerun
+	collected   time.Time
+	expires     time.Time // the earlier of the statement's and the verifier's limit
+	state       State
+	reasons     []holding
+	catalog     map[string]catalog.Technique
 }
 
 // check is one line of the verifier.

@@ -96,14 +96,14 @@ func unique(codes []string) []string { return slices.Compact(slices.Sorted(slice
 
 // evidenceOf turns an authenticated report into what pages are made from. It
 // returns nil for evidence that was not authenticated.
-func evidenceOf(files fs.FS, r verify.Report, state State) (*evidence, error) {
+func evidenceOf(r verify.Report, state State, known map[string]catalog.Technique) *evidence {
 	x := r.Evidence
 	if x == nil || state == StateInvalid {
-		return nil, nil
+		return nil
 	}
 	e := &evidence{
 		id: pageID(r.Attestation), digest: r.Attestation, subject: r.Subject, boundary: x.Boundary, techniques: x.Judged,
-		collected: parseTime(r.Times.Collected), expires: parseTime(r.Times.Expires), state: state, catalog: known(),
+		collected: parseTime(r.Times.Collected), expires: parseTime(r.Times.Expires), state: state, catalog: known,
 	}
 	e.signing(r)
 	for _, c := range r.Checks {
@@ -112,12 +112,7 @@ func evidenceOf(files fs.FS, r verify.Report, state State) (*evidence, error) {
 	if v := x.Rerun; v != nil {
 		e.rerun = &rerun{by: clean(v.VSA.Verifier.ID), at: parseTime(v.VSA.TimeVerified), independent: !v.Self}
 	}
-	edges, err := edgesOf(files)
-	if err != nil {
-		return nil, err
-	}
-	e.edges = edges
-	return e, nil
+	return e
 }
 
 // signing fills in who signed, when, and what the time rests on.
@@ -126,7 +121,7 @@ func (e *evidence) signing(r verify.Report) {
 	how := "asserted"
 	if s := r.Signer; s != nil {
 		how = s.Time
-		e.algorithm, e.signer = clean(s.Algorithm), clean(signerName(*s))
+		e.algorithm, e.signer, e.fingerprint = clean(s.Algorithm), clean(signerName(*s)), clean(s.Fingerprint)
 		if s.LogIndex != "" {
 			e.logged = "log index " + clean(s.LogIndex)
 		}
@@ -149,9 +144,19 @@ func signerName(s verify.Signer) string {
 	case s.Identity != "":
 		return s.Identity + ", issuer " + s.Issuer
 	case s.Key != "" && s.Key != s.Fingerprint:
-		return "key " + s.Key + " (" + s.Fingerprint + ")"
+		return "key " + s.Key
 	}
-	return "key " + s.Fingerprint
+	return "key " + shortDigest(s.Fingerprint)
+}
+
+// shortDigest is enough of a digest to tell it from others at a glance. Where it
+// matters the whole digest stands beside it.
+func shortDigest(d string) string {
+	const keep = len("sha256:") + 12
+	if len(d) <= keep {
+		return d
+	}
+	return d[:keep] + "…"
 }
 
 // edgesOf draws the edges from the policy in the packet, with the evaluator that
@@ -159,23 +164,23 @@ func signerName(s verify.Signer) string {
 func edgesOf(files fs.FS) ([]policy.Edge, error) {
 	b, err := packet.ReadDocument(files, packet.PolicyFile)
 	if err != nil {
-		return nil, fmt.Errorf("site: policy of the packet: %w", err)
+		return nil, fmt.Errorf("policy of the packet: %w", err)
 	}
 	p, err := policy.ParseCanonical(b)
 	if err != nil {
-		return nil, fmt.Errorf("site: policy of the packet: %w", err)
+		return nil, fmt.Errorf("policy of the packet: %w", err)
 	}
 	ev, err := policy.Compile(p)
 	if err != nil {
-		return nil, fmt.Errorf("site: policy of the packet: %w", err)
+		return nil, fmt.Errorf("policy of the packet: %w", err)
 	}
 	return ev.Edges(), nil
 }
 
-// known is the catalogue by technique id.
-func known() map[string]catalog.Technique {
-	m := map[string]catalog.Technique{}
-	for _, t := range catalog.All() {
+// byID indexes a catalogue by technique id.
+func byID(list []catalog.Technique) map[string]catalog.Technique {
+	m := make(map[string]catalog.Technique, len(list))
+	for _, t := range list {
 		m[t.ID] = t
 	}
 	return m

@@ -20,7 +20,7 @@ var parts = []struct{ id, title, anchor string }{
 	{"admission", "Supply-chain admission", "admission"},
 	{"isolation", "Isolation battery", "techniques"},
 	{"external", "External red team", "red-team"},
-	{"threats", "Signed threat model", "threat-model"},
+	{"threats", "Threat model", "threat-model"},
 }
 
 // invariants lists what is asserted. A part that the statement says nothing of

@@ -16,6 +16,7 @@ type pageView struct {
 	Description string
 	CSP         string
 	Publisher   string
+	Themed      bool
 	Tagline     string
 	Home        string
 	Contact     *Contact
@@ -113,6 +114,7 @@ type claim struct {
 	Figure     string // "0"
 	Headline   string // "critical escapes"
 	Lede       string
+	Figures    []fact
 	Invariants []invariant
 	Diagram    template.HTML // both drawings, made by diagram.go from escaped text
 	Edges      []edge

@@ -78,7 +78,7 @@ var sections = []struct{ title, href string }{
 func (b *builder) page(path, title, description string, body any) pageView {
 	root := strings.Repeat("../", strings.Count(path, "/"))
 	v := pageView{
-		Root: root, Title: title, Description: description, CSP: cspBase, Publisher: b.publisher(), Tagline: b.in.Theme.Tagline,
+		Root: root, Title: title, Description: description, CSP: cspBase, Publisher: b.publisher(), Themed: b.in.Theme.Name != "", Tagline: b.in.Theme.Tagline,
 		Home: safeURL(b.in.Theme.Home), Assets: b.assets, Body: body,
 	}
 	if c := b.in.Theme.Contact; c != (Contact{}) {
@@ -248,9 +248,9 @@ func (b *builder) reexamine(j job, files fs.FS, r *record) (*evidence, error) {
 	a := &attempt{job: j}
 	latched := b.latched(j.attestation)
 	a.report = examine(files, b.verifyInput(j), latched, b.now)
-	e, err := a.judge(files, latched, contains(r.Codes, codeContradicted))
-	if err != nil || e == nil {
-		return nil, err
+	e := a.judge(files, latched, contains(r.Codes, codeContradicted), b.catalog)
+	if e == nil {
+		return nil, fmt.Errorf("site: %s changed while the site was being built", j.packet.Name)
 	}
 	e.reasons = holdings(a.record.Codes, a.messages, b.history.Attestations[r.Digest], e.expires, b.now)
 	return e, nil

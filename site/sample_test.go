@@ -80,7 +80,7 @@ func sampleEvidence() *evidence {
 	}
 	e := &evidence{
 		id: pageID(digest), digest: digest, subject: sampleDigest("b2"), boundary: b, techniques: entries, catalog: known,
-		signer: "key " + sampleDigest("4d"), algorithm: "ECDSA P-256, SHA-256", signedAt: sampleCollected.Add(4 * time.Minute), signedHow: "time asserted by the signer",
+		signer: "key " + shortDigest(sampleDigest("4d")), fingerprint: sampleDigest("4d"), algorithm: "ECDSA P-256, SHA-256", signedAt: sampleCollected.Add(4 * time.Minute), signedHow: "time asserted by the signer",
 		collected: sampleCollected, expires: sampleExpires, state: StateCurrent,
 		rerun: &rerun{by: verify.CheckRerun, at: sampleCollected.Add(5 * time.Minute)},
 		edges: []policy.Edge{

@@ -116,12 +116,21 @@ func (e *evidence) recordFacts(now time.Time) []fact {
 		fact{Label: "Policy", Digest: clean(e.boundary.Policy.Digest)},
 		fact{Label: "Collected", Time: at(e.collected)},
 		until,
-		fact{Label: "Signed", Time: at(e.signedAt), Note: e.signedHow},
-		fact{Label: "Signer", Text: e.signer},
+		fact{Label: "Signed at", Time: at(e.signedAt), Note: e.signedHow},
+		e.signerFact(),
 		fact{Label: "Algorithm", Text: e.algorithm},
 		fact{Label: "Log", Text: e.logged},
 		fact{Label: "Attestation", Digest: e.digest},
 	)
+}
+
+// signerFact names the signer; a key without a name of its own by its
+// fingerprint.
+func (e *evidence) signerFact() fact {
+	if e.fingerprint != "" && strings.HasPrefix(e.signer, "key sha256:") {
+		return fact{Label: "Signer", Text: "Key", Digest: e.fingerprint}
+	}
+	return fact{Label: "Signer", Text: title(e.signer), Digest: e.fingerprint}
 }
 
 func percentGone(from, to, now time.Time) int {
