@@ -91,10 +91,7 @@ func (c *Config) check() error {
 	case c.Mode == Enforced && c.Uplink == World && c.ProxyUID == 0:
 		return fmt.Errorf("%w: the proxy's uid is not set", ErrConfig)
 	}
-	if err := checkBoxes(c.Boxes); err != nil {
-		return err
-	}
-	return checkServices(c.Services)
+	return errors.Join(checkBoxes(c.Boxes), checkServices(c.Services), c.Hooks.check(c))
 }
 
 func checkBoxes(boxes []string) error {

@@ -106,11 +106,13 @@ type option struct{ level, name int }
 
 // originalDst makes a UDP socket take what tproxy gives it, and tell where it
 // was going. Being transparent takes CAP_NET_ADMIN, so the socket gets it here.
+// It shares its port, so that an answer can be sent from that port, too.
 func originalDst(v4 bool) []option {
+	share := option{unix.SOL_SOCKET, unix.SO_REUSEADDR}
 	if v4 {
-		return []option{{unix.SOL_IP, unix.IP_TRANSPARENT}, {unix.SOL_IP, unix.IP_RECVORIGDSTADDR}}
+		return []option{share, {unix.SOL_IP, unix.IP_TRANSPARENT}, {unix.SOL_IP, unix.IP_RECVORIGDSTADDR}}
 	}
-	return []option{{unix.SOL_IPV6, unix.IPV6_TRANSPARENT}, {unix.SOL_IPV6, unix.IPV6_RECVORIGDSTADDR}}
+	return []option{share, {unix.SOL_IPV6, unix.IPV6_TRANSPARENT}, {unix.SOL_IPV6, unix.IPV6_RECVORIGDSTADDR}}
 }
 
 func packetInfo(v4 bool) []option {

@@ -51,10 +51,16 @@ func (c *chain) add(id string, parts ...[]expr.Any) {
 
 // load puts the whole ruleset in place in one transaction: all of it or nothing.
 func (rs *ruleset) load(nsFD int) error {
+	return rs.loadAfter(nsFD, func(*nftables.Conn) {})
+}
+
+// loadAfter is load with something before it in the same transaction.
+func (rs *ruleset) loadAfter(nsFD int, first func(*nftables.Conn)) error {
 	conn, err := nftables.New(nftables.WithNetNSFd(nsFD), nftables.WithSockOptions(roomForAcks))
 	if err != nil {
 		return fmt.Errorf("open netfilter: %w", err)
 	}
+	first(conn)
 	table := conn.AddTable(&nftables.Table{Name: tableName, Family: nftables.TableFamilyINet})
 	added := make(map[string]*nftables.Chain)
 	for _, c := range rs.chains {

@@ -153,6 +153,10 @@ func guardBox(c *chain, b Box) {
 	for _, t := range []byte{routerSolicit, mldReport, mldDone, mld2Report} {
 		c.add("chatter-"+string(rune('a'+len(c.rules))), icmpType(false, t), addrIn(destination, netip.MustParsePrefix("ff02::/16")), count(), drop())
 	}
+	for i, g := range groups {
+		c.add(RuleMulticast+"-"+string(rune('a'+i)), addrIn(destination, g), count(), logged(RuleMulticast+" "+b.Name), drop())
+	}
+	c.add(RuleMulticast+"-link", notToHost(), count(), logged(RuleMulticast+" "+b.Name), drop())
 	// A refusal would go to whoever the source names, so there is none.
 	c.add(RuleSpoof+"4", addrIsNot(source, b.IPv4), count(), logged(RuleSpoof+" "+b.Name), drop())
 	if b.IPv6.IsValid() {
@@ -160,10 +164,6 @@ func guardBox(c *chain, b Box) {
 	} else {
 		c.add(RuleSpoof+"6", family(false), count(), logged(RuleSpoof+" "+b.Name), drop())
 	}
-	for i, g := range groups {
-		c.add(RuleMulticast+"-"+string(rune('a'+i)), addrIn(destination, g), count(), logged(RuleMulticast+" "+b.Name), drop())
-	}
-	c.add(RuleMulticast+"-link", notToHost(), count(), logged(RuleMulticast+" "+b.Name), drop())
 	for i, m := range martians {
 		refuse(c, RuleMartian+"-"+string(rune('a'+i)), RuleMartian+" "+b.Name, addrIn(destination, m))
 	}

@@ -243,9 +243,8 @@ func awaitRecord(ctx context.Context, recorded <-chan Denial, network string, lo
 // it once it is connected.
 func (s *Stage) listenAt(at netip.AddrPort) (*net.UDPConn, error) {
 	var conn net.PacketConn
-	opts := append(originalDst(at.Addr().Is4()), option{unix.SOL_SOCKET, unix.SO_REUSEADDR})
 	err := procs.DoIn(s.world.path(), func() error {
-		lc := net.ListenConfig{Control: switchOn(opts)}
+		lc := net.ListenConfig{Control: switchOn(originalDst(at.Addr().Is4()))}
 		var err error
 		conn, err = lc.ListenPacket(context.Background(), "udp", at.String())
 		return err

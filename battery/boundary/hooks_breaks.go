@@ -1,0 +1,248 @@
+//go:build breaks
+
+package boundary
+
+import (
+	"fmt"
+	"net/netip"
+	"reflect"
+	"time"
+
+	"github.com/google/nftables"
+	"github.com/google/nftables/expr"
+	"golang.org/x/sys/unix"
+)
+
+// Hooks are the seeded breaks of the enforced boundary, as data. They exist only
+// in a binary built with the tag breaks. Where two layers of the boundary would
+// each hold, a hook opens both: a break is one hole, not one of two locks.
+//
+// With any hook set, VerifyInPlace leaves out its live check, which would refuse
+// the run before the battery could catch the break; LiveCheck keeps it in.
+type Hooks struct {
+	// Accept lets packets through unfiltered.
+	Accept []AcceptRule `json:"accept,omitempty" yaml:"accept,omitempty"`
+	// SkipIPv6 leaves IPv6 unfiltered and forwarded.
+	SkipIPv6 bool `json:"skipIPv6,omitempty" yaml:"skipIPv6,omitempty"`
+	// NoRedirect leads nothing to the proxy and the resolver.
+	NoRedirect bool `json:"noRedirect,omitempty" yaml:"noRedirect,omitempty"`
+	// RejectAsDrop refuses in silence (the log of refusals stays).
+	RejectAsDrop bool `json:"rejectAsDrop,omitempty" yaml:"rejectAsDrop,omitempty"`
+	// Dead takes the boxes' links down.
+	Dead bool `json:"dead,omitempty" yaml:"dead,omitempty"`
+	// LateFilterMs loads the filter only so many milliseconds after Build has
+	// returned; until then everything is forwarded.
+	LateFilterMs int `json:"lateFilterMs,omitempty" yaml:"lateFilterMs,omitempty"`
+	// MidRun changes the filter after VerifyInPlace has returned.
+	MidRun *MidRun `json:"midRun,omitempty" yaml:"midRun,omitempty"`
+	// LiveCheck keeps VerifyInPlace's live check, to show that it catches the break.
+	LiveCheck bool `json:"liveCheck,omitempty" yaml:"liveCheck,omitempty"`
+}
+
+// AcceptRule lets matching packets of every box through.
+type AcceptRule struct {
+	CIDR  string      `json:"cidr" yaml:"cidr"`                       // destination; with chain guard, source
+	Proto string      `json:"proto,omitempty" yaml:"proto,omitempty"` // tcp, udp, icmp, icmpv6; "" any
+	Ports []PortRange `json:"ports,omitempty" yaml:"ports,omitempty"` // of tcp or udp; none means all
+	// Chain: "forward" (default): forwarded as they are, past the redirect;
+	// "input": to the router's own ports; "guard": sources that are not the box's.
+	Chain string `json:"chain,omitempty" yaml:"chain,omitempty"`
+}
+
+// PortRange is a range of ports, both ends included; Last 0 means First alone.
+type PortRange struct {
+	First uint16 `json:"first" yaml:"first"`
+	Last  uint16 `json:"last,omitempty" yaml:"last,omitempty"`
+}
+
+// MidRun is a change of the filter in the middle of a run.
+type MidRun struct {
+	AfterMs int        `json:"afterMs" yaml:"afterMs"` // milliseconds after VerifyInPlace
+	Accept  AcceptRule `json:"accept" yaml:"accept"`
+}
+
+func (h Hooks) any() bool { return !reflect.DeepEqual(h, Hooks{}) }
+
+func (h Hooks) check(cfg *Config) error {
+	if h.any() && cfg.Mode != Enforced {
+		return fmt.Errorf("%w: hooks break the enforced mode only", ErrConfig)
+	}
+	rules := h.Accept
+	if h.MidRun != nil {
+		rules = append(rules, h.MidRun.Accept)
+	}
+	for _, a := range rules {
+		if _, err := a.matches(); err != nil {
+			return fmt.Errorf("%w: %w", ErrConfig, err)
+		}
+	}
+	return nil
+}
+
+var hookProtos = map[string]byte{
+	"tcp": unix.IPPROTO_TCP, "udp": unix.IPPROTO_UDP, "icmp": unix.IPPROTO_ICMP, "icmpv6": unix.IPPROTO_ICMPV6,
+}
+
+// matches are the rule's conditions, one for each range of ports.
+func (a AcceptRule) matches() ([][]expr.Any, error) {
+	p, err := netip.ParsePrefix(a.CIDR)
+	if err != nil {
+		return nil, fmt.Errorf("accept rule: %w", err)
+	}
+	proto, known := hookProtos[a.Proto]
+	switch {
+	case a.Chain != "" && a.Chain != "forward" && a.Chain != "input" && a.Chain != "guard":
+		return nil, fmt.Errorf("accept rule: chain %q is not forward, input or guard", a.Chain)
+	case a.Proto != "" && !known:
+		return nil, fmt.Errorf("accept rule: protocol %q", a.Proto)
+	case len(a.Ports) > 0 && a.Proto != "tcp" && a.Proto != "udp":
+		return nil, fmt.Errorf("accept rule: ports without tcp or udp")
+	}
+	s := destination
+	if a.Chain == "guard" {
+		s = source
+	}
+	match := addrIn(s, p)
+	if len(a.Ports) == 0 {
+		if known {
+			match = join(match, l4proto(proto))
+		}
+		return [][]expr.Any{match}, nil
+	}
+	var all [][]expr.Any
+	for _, r := range a.Ports {
+		all = append(all, join(match, dports(proto, r.First, max(r.First, r.Last))))
+	}
+	return all, nil
+}
+
+func (h Hooks) editRules(rs *ruleset, boxes []Box) {
+	if h.NoRedirect {
+		for _, b := range boxes {
+			rs.chain("redirect-" + b.Name).rules = nil
+		}
+	}
+	for i, a := range h.Accept {
+		a.apply(rs, boxes, fmt.Sprintf("break-%d", i))
+	}
+	if h.SkipIPv6 {
+		for _, c := range rs.chains {
+			if c.hook != nil {
+				c.insert("break-ipv6", family(false), accept())
+			}
+		}
+	}
+	if h.RejectAsDrop {
+		rs.rejectAsDrop()
+	}
+}
+
+// apply puts the rule at the top of each chain that would stop the packet.
+func (a AcceptRule) apply(rs *ruleset, boxes []Box, id string) {
+	matches, err := a.matches()
+	if err != nil {
+		return // refused by check
+	}
+	for _, b := range boxes {
+		for i, m := range matches {
+			id := fmt.Sprintf("%s-%d", id, i)
+			if a.Chain == "guard" {
+				rs.chain("guard-"+b.Name).insert(id, m, count(), accept())
+				continue
+			}
+			rs.chain("redirect-"+b.Name).insert(id, m, back())
+			rs.chain("box-"+b.Name).insert(id, m, count(), accept())
+		}
+		if a.forwards() {
+			// Answers: from the world, and from another box.
+			rs.chain("box-"+b.Name).insert(id+"-answers", state(ctEstablished), accept())
+		}
+	}
+	if a.forwards() {
+		rs.chain("forward").insert(id+"-answers", state(ctEstablished|ctRelated), accept())
+	}
+}
+
+func (a AcceptRule) forwards() bool { return a.Chain == "" || a.Chain == "forward" }
+
+func (rs *ruleset) chain(name string) *chain {
+	for _, c := range rs.chains {
+		if c.name == name {
+			return c
+		}
+	}
+	return &chain{} // the open mode has no such chain; check keeps hooks out of it
+}
+
+func (c *chain) insert(id string, parts ...[]expr.Any) {
+	c.rules = append([]rule{{id: id, exprs: join(parts...)}}, c.rules...)
+}
+
+func (rs *ruleset) rejectAsDrop() {
+	for _, c := range rs.chains {
+		for _, r := range c.rules {
+			for i, e := range r.exprs {
+				if _, ok := e.(*expr.Reject); ok {
+					r.exprs[i] = &expr.Verdict{Kind: expr.VerdictDrop}
+				}
+			}
+		}
+	}
+}
+
+func (h Hooks) forwarding(open bool) (v4, v6 bool) {
+	opened := h.LateFilterMs > 0 || h.MidRun != nil && h.MidRun.Accept.forwards()
+	for _, a := range h.Accept {
+		opened = opened || a.forwards()
+	}
+	return open || opened, open || opened || h.SkipIPv6
+}
+
+func (h Hooks) lateFilter() bool { return h.LateFilterMs > 0 }
+
+func (h Hooks) spareLiveCheck() bool { return h.any() && !h.LiveCheck }
+
+func (h Hooks) built(s *Stage) error {
+	if h.LateFilterMs > 0 {
+		s.later(h.LateFilterMs, func() error { return s.rules.load(int(s.router.fd)) })
+	}
+	if h.Dead {
+		for _, e := range s.gateEnd {
+			if err := e.down(); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (h Hooks) verified(s *Stage) {
+	if h.MidRun == nil {
+		return
+	}
+	s.later(h.MidRun.AfterMs, func() error {
+		changed := s.cfg
+		changed.Hooks.Accept = append(append([]AcceptRule(nil), h.Accept...), h.MidRun.Accept)
+		return routerRules(&changed, s.boxes).replace(int(s.router.fd))
+	})
+}
+
+// later runs fn after a time, unless the stage is closed before.
+func (s *Stage) later(ms int, fn func() error) {
+	go func() {
+		timer := time.NewTimer(time.Duration(ms) * time.Millisecond)
+		defer timer.Stop()
+		select {
+		case <-s.life.Done():
+		case <-timer.C:
+			_ = s.open(fn) // a break that does not fire is missed by its test
+		}
+	}()
+}
+
+// replace swaps the whole table in one transaction.
+func (rs *ruleset) replace(nsFD int) error {
+	return rs.loadAfter(nsFD, func(conn *nftables.Conn) {
+		conn.DelTable(&nftables.Table{Name: tableName, Family: nftables.TableFamilyINet})
+	})
+}
