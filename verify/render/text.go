@@ -85,7 +85,7 @@ func facts(b *strings.Builder, r verify.Report) {
 	line("image", r.Subject)
 	line("attestation", r.Attestation)
 	if s := r.Signer; s != nil {
-		line("signer", strings.TrimSpace(s.Kind+" "+s.Identity+" "+s.Fingerprint))
+		line("signer", strings.Join(strings.Fields(s.Kind+" "+s.Identity+" "+s.Fingerprint), " "))
 		line("algorithm", s.Algorithm)
 		if s.Key != s.Fingerprint {
 			line("key", s.Key)
