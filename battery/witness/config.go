@@ -32,9 +32,9 @@
 // # Process protocol
 //
 // Main is a child of internal/procs: its configuration is a Config, each of its
-// events an Event, its Ready value a Ready. It finds its sockets by the names
-// that package boundary gives them, and a pipe called "control" that carries
-// one Command a line. Start does the parent's part for the battery.
+// events an Event, its Ready value a Ready. Sockets are handed over as
+// Config.Sockets says; a pipe called "control" carries one Command a line. Start
+// does the parent's part for the battery.
 package witness
 
 import (
@@ -110,6 +110,8 @@ type Config struct {
 	Forge    Forge              `json:"forge"`              //
 	Open     OpenProxy          `json:"open"`               // for RoleOpenProxy
 
+	Sockets []Socket `json:"sockets,omitempty"` // for Main; New is given sockets
+
 	// UnsafeTrustNames records a host as itself whatever the destination. It is
 	// for tests over loopback, where every destination is 127.0.0.1.
 	UnsafeTrustNames bool `json:"unsafeTrustNames,omitempty"`
@@ -170,6 +172,25 @@ type Injection struct {
 	Host   string `json:"host"` // name, "*.suffix", or "*" for every host
 	Header string `json:"header"`
 	Value  string `json:"value"`
+}
+
+// SocketKind is what an inherited socket is for.
+type SocketKind string
+
+// The kinds of sockets.
+const (
+	SocketTCP     SocketKind = "tcp"     // any-port listener, original destination by SO_ORIGINAL_DST
+	SocketUDP     SocketKind = "udp"     // any-port datagram socket, original destination by IP_RECVORIGDSTADDR
+	SocketCapture SocketKind = "capture" // AF_PACKET on the world's end of the link
+	SocketProxy   SocketKind = "proxy"   // open proxy: HTTP and SOCKS5, told apart by their first byte
+	SocketDNSUDP  SocketKind = "dns-udp" // open resolver
+	SocketDNSTCP  SocketKind = "dns-tcp" // open resolver
+)
+
+// Socket is an inherited socket: the FD-th file of those handed over, from 0.
+type Socket struct {
+	Kind SocketKind `json:"kind"`
+	FD   int        `json:"fd"`
 }
 
 // Bounds of a Config.

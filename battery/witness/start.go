@@ -3,22 +3,22 @@ package witness
 import (
 	"context"
 	"errors"
+	"os"
 
 	"github.com/wallproof/wallproof/attest/manifest"
-	"github.com/wallproof/wallproof/internal/procs"
 )
 
 var errBuilding = errors.New("witness: not complete yet")
 
 // Launch says how Start starts a witness's process, of either role.
 type Launch struct {
-	Argv   []string          // the hidden subcommand of our own binary that calls Main
-	NetNS  string            // path of the namespace that it lives in
-	UID    uint32            // unprivileged; 0 means DefaultUID
-	GID    uint32            //
-	Files  []procs.NamedFile // boundary's WorldListeners or Listeners; Start does not close them
-	Config Config            //
-	Event  func(Event)       // called for every event, one at a time; nil drops them
+	Argv   []string    // the hidden subcommand of our own binary that calls Main
+	NetNS  string      // path of the namespace that it lives in
+	UID    uint32      // unprivileged; 0 means DefaultUID
+	GID    uint32      //
+	Files  []*os.File  // sockets, as Config.Sockets index them; Start does not close them
+	Config Config      //
+	Event  func(Event) // called for every event, one at a time; nil drops them
 }
 
 // DefaultUID is the user (and group) that a witness runs as.

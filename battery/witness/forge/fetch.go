@@ -217,38 +217,52 @@ func missing(r *repo, q fetchRequest, common, boundary []plumbing.Hash) ([]plumb
 	if err != nil || q.depth == 0 && len(q.shallow) == 0 {
 		return list, err
 	}
-	have := map[plumbing.Hash]bool{}
+	w := treeWalk{repo: r, have: map[plumbing.Hash]bool{}, visited: map[plumbing.Hash]bool{}}
 	for _, h := range list {
-		have[h] = true
+		w.have[h] = true
 	}
 	for _, h := range list {
 		if c, err := object.GetCommit(r.store, h); err == nil {
-			list = appendTree(list, have, r, c.TreeHash)
+			w.visit(c.TreeHash)
 		}
 	}
-	return list, nil
+	return append(list, w.more...), nil
 }
 
-// appendTree appends a tree and all below it, without what is there already.
-func appendTree(list []plumbing.Hash, have map[plumbing.Hash]bool, r *repo, h plumbing.Hash) []plumbing.Hash {
-	if !have[h] {
-		have[h] = true
-		list = append(list, h)
+// treeWalk collects whole trees, each once: a small pack can hold a tree that
+// refers to the same one again and again.
+type treeWalk struct {
+	repo          *repo
+	have, visited map[plumbing.Hash]bool
+	more          []plumbing.Hash // what have did not hold
+}
+
+func (w *treeWalk) visit(h plumbing.Hash) {
+	w.add(h)
+	if w.visited[h] {
+		return
 	}
-	t, err := object.GetTree(r.store, h)
+	w.visited[h] = true
+	t, err := object.GetTree(w.repo.store, h)
 	if err != nil {
-		return list
+		return
 	}
 	for _, e := range t.Entries {
-		switch {
-		case e.Mode == filemode.Dir:
-			list = appendTree(list, have, r, e.Hash)
-		case e.Mode != filemode.Submodule && !have[e.Hash]:
-			have[e.Hash] = true
-			list = append(list, e.Hash)
+		switch e.Mode {
+		case filemode.Dir:
+			w.visit(e.Hash)
+		case filemode.Submodule:
+		default:
+			w.add(e.Hash)
 		}
 	}
-	return list
+}
+
+func (w *treeWalk) add(h plumbing.Hash) {
+	if !w.have[h] {
+		w.have[h] = true
+		w.more = append(w.more, h)
+	}
 }
 
 func contains(list []plumbing.Hash, h plumbing.Hash) bool {

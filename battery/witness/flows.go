@@ -1,0 +1,166 @@
+package witness
+
+import (
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Bounds on what is remembered of flows and packets.
+const (
+	maxFlows       = 1 << 16
+	flowMemory     = time.Minute // how long an ended flow is remembered
+	maxHeldPackets = 1 << 14
+)
+
+// flowKey names a flow as it is on the wire.
+type flowKey struct {
+	proto    string // "tcp" or "udp"
+	src, dst netip.AddrPort
+}
+
+// flow is a connection or an exchange of datagrams that a service answers.
+type flow struct {
+	service atomic.Pointer[string] // as far as is known; see ledger.claim
+	ledger  *ledger                // nil once ended, and for datagrams
+	ended   time.Time              // zero while it lives
+}
+
+// heldPacket is a captured packet that carries a nonce and may belong to a flow
+// of which no service has said anything yet.
+type heldPacket struct {
+	at  time.Time
+	key flowKey
+	s   sighting
+}
+
+// flows ties captured packets to the services that answered them. A packet of a
+// flow that a service answered is that service's to record: it is dropped once
+// the service has recorded the same nonce at the same destination, and recorded
+// under the service's name when the service has missed it. Only what no service
+// answered becomes a record of the capture.
+type flows struct {
+	mu      sync.Mutex
+	byKey   map[flowKey]*flow
+	held    []heldPacket
+	dropped uint64
+}
+
+func newFlows() *flows { return &flows{byKey: map[flowKey]*flow{}} }
+
+// add registers a flow.
+func (f *flows) add(key flowKey, l *ledger, service string) *flow {
+	fl := &flow{ledger: l}
+	fl.service.Store(&service)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if len(f.byKey) >= maxFlows {
+		f.forget(time.Now())
+	}
+	if len(f.byKey) < maxFlows {
+		f.byKey[key] = fl
+	}
+	if l == nil {
+		fl.ended = time.Now()
+	}
+	return fl
+}
+
+// end notes that a connection has ended.
+func (f *flows) end(fl *flow) {
+	if fl == nil {
+		return
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	fl.ledger, fl.ended = nil, time.Now()
+}
+
+// forget drops flows that ended long ago. The lock is held.
+func (f *flows) forget(now time.Time) {
+	for k, fl := range f.byKey {
+		if !fl.ended.IsZero() && now.Sub(fl.ended) > flowMemory {
+			delete(f.byKey, k)
+		}
+	}
+}
+
+// attribute records what living connections hold and no request has claimed.
+func (f *flows) attribute() {
+	f.mu.Lock()
+	var all []*ledger
+	for _, fl := range f.byKey {
+		if fl.ledger != nil {
+			all = append(all, fl.ledger)
+		}
+	}
+	f.mu.Unlock()
+	for _, l := range all {
+		l.attribute()
+	}
+}
+
+// hold keeps a captured packet until its flow can be known.
+func (f *flows) hold(p heldPacket) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if len(f.held) >= maxHeldPackets {
+		f.dropped++
+		return
+	}
+	f.held = append(f.held, p)
+}
+
+// settlePackets decides about the packets that were held before a time. While
+// the connection of a packet lives and its service has not spoken, the packet
+// stays held, unless all is set.
+func (f *flows) settlePackets(w *World, before time.Time, all bool) {
+	f.mu.Lock()
+	var ripe []heldPacket
+	var service []string
+	keep := f.held[:0]
+	for _, p := range f.held {
+		fl := f.byKey[p.key]
+		if p.at.After(before) || !all && fl != nil && fl.ledger != nil && !w.rec.sawAll(p.s.nonces, p.s.dst) {
+			keep = append(keep, p)
+			continue
+		}
+		ripe = append(ripe, p)
+		name := ""
+		if fl != nil {
+			name = *fl.service.Load()
+		}
+		service = append(service, name)
+	}
+	clear(f.held[len(keep):])
+	f.held = keep
+	f.forget(time.Now())
+	f.mu.Unlock()
+	for i, p := range ripe {
+		w.rec.see(p.settled(service[i], w.rec))
+	}
+}
+
+// settled is what remains to be recorded of a packet whose flow was answered by
+// a service, or by none.
+func (p heldPacket) settled(service string, rec *recorder) sighting {
+	s := p.s
+	if service == "" {
+		return s
+	}
+	s.nonces = nil
+	for _, n := range p.s.nonces {
+		if !rec.sawAll([]string{n}, s.dst) {
+			s.nonces = append(s.nonces, n)
+		}
+	}
+	s.service, s.detail = service, "seen by the packet capture only"
+	return s
+}
+
+func (f *flows) droppedCount() uint64 {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.dropped
+}
