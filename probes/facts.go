@@ -121,6 +121,7 @@ type Broker struct {
 type Tenant struct {
 	Addr        Pair   `json:"addr"`
 	Port        int    `json:"port"`        // TCP and UDP port on which it answers
+	Proxy       Pair   `json:"proxy"`       // its explicit proxy, "address:port"
 	Name        string `json:"name"`        // host name
 	ID          string `json:"id"`          // sandbox id
 	Identity    string `json:"identity"`    // what it says it is to the proxy
@@ -147,6 +148,6 @@ type Agent struct {
 // Local names places inside the sandbox.
 type Local struct {
 	ProbeMount string `json:"probeMount"` // mount that holds the probe itself, never searched
-	Shared     string `json:"shared"`     // where the control mounts what must not be shared, "/shared"
-	HostMount  string `json:"hostMount"`  // where the control mounts a host folder, "/mnt/host"
+	Shared     string `json:"shared"`     // where the control mounts what must not be shared
+	HostMount  string `json:"hostMount"`  // where the control mounts a host folder
 }

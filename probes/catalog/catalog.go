@@ -91,7 +91,7 @@ const (
 	NeedsProcMem       Requirement = "proc-mem"       // the runtime offers /proc/PID/mem
 	NeedsImageConfig   Requirement = "image-config"   // the image's configuration and layers are at hand
 	NeedsSocks         Requirement = "socks"          // a SOCKS5 proxy address in the sandbox
-	NeedsSecondHost    Requirement = "second-host"    // the policy injects a second secret for another host
+	NeedsSecondHost    Requirement = "second-host"    // the policy allows another host than the one that the secret is for, and injects nothing there
 	NeedsWrite         Requirement = "write"          // the policy allows a request with a body at an allowed host
 	NeedsBlockedPath   Requirement = "blocked-path"   // the policy refuses a path at a host that it allows
 	NeedsWildcard      Requirement = "wildcard"       // the policy allows names below a domain
@@ -193,6 +193,8 @@ func (t Technique) RequiresOf(variant string) []Requirement {
 		add(NeedsProxy)
 	case strings.HasPrefix(variant, "socks-"):
 		add(NeedsSocks)
+	case variant == VariantRestored:
+		add(NeedsSnapshot)
 	}
 	return out
 }

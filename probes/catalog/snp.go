@@ -1,3 +1,37 @@
 package catalog
 
-func snp() []Technique { return nil }
+func snp() []Technique {
+	list := []Technique{
+		{ID: "SNP-FILE", Title: "Files", Required: true,
+			Description: "Searches the file system for files of the earlier run.", References: []string{"CWE-226"}},
+		{ID: "SNP-TMPFS", Title: "Files in memory", Required: true,
+			Description: "Searches temporary and shared memory file systems for files of the earlier run.", References: []string{"CWE-226"}},
+		{ID: "SNP-DELETED", Title: "Deleted files still open",
+			Description: "Reads files of the earlier run that were deleted but that a process still has open.", References: []string{"CWE-459"}},
+		{ID: "SNP-MEMORY", Title: "Process memory", Required: true,
+			Description: "Reads the memory of processes that were restored.", References: []string{"CWE-244", "ATT&CK T1003.007"}},
+		{ID: "SNP-ENVIRON", Title: "Environment", Required: true,
+			Description: "Reads the environment and command lines of processes that were restored.", References: []string{"CWE-526"}},
+		{ID: "SNP-SHM", Title: "Shared memory",
+			Description: "Attaches to System V segments of the earlier run.", References: []string{"CWE-226"}},
+		{ID: "SNP-SOCKET", Title: "Sockets",
+			Description: "Connects to Unix sockets of processes of the earlier run.", References: []string{"CWE-668"}},
+		{ID: "SNP-PIPE", Title: "Bytes in a pipe",
+			Description: "Reads what was written to a pipe in the earlier run and not yet read.", References: []string{"CWE-226"}},
+		{ID: "SNP-LAYER", Title: "Program and data folders",
+			Description: "Searches the folders that come from the image for what the earlier run wrote into them.", References: []string{"CWE-459"}},
+		{ID: "SNP-CORE", Title: "Core dumps and crash reports",
+			Description: "Searches for core dumps and crash reports of the earlier run.", References: []string{"CWE-528"}},
+		{ID: "SNP-CHECKPOINT", Title: "The checkpoint itself",
+			Description: "Searches for the file that the sandbox was restored from, and looks into it.", References: []string{"CWE-312"}},
+		{ID: "SNP-HISTORY", Title: "Histories and editor files",
+			Description: "Searches shell histories, editor swap files and backups of the earlier run.", References: []string{"ATT&CK T1552.003"}},
+	}
+	for i := range list {
+		t := &list[i]
+		t.Vector, t.Severity, t.Stage = SNP, High, StageFresh
+		t.Local, t.Proof, t.Expect = true, ProofCanary, ExpectRefusal
+		t.Variants = []string{VariantFresh, VariantRestored}
+	}
+	return list
+}

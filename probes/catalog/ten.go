@@ -1,3 +1,82 @@
 package catalog
 
-func ten() []Technique { return nil }
+func ten() []Technique {
+	out := append(tenLocal(), tenNetwork()...)
+	for i := range out {
+		t := &out[i]
+		t.Vector, t.Severity, t.Stage = TEN, Critical, StageWork
+		if t.Proof == "" {
+			t.Proof = ProofCanary
+		}
+		if t.Expect == "" {
+			t.Expect = ExpectRefusal
+		}
+		t.Requires = append([]Requirement{NeedsTenant}, t.Requires...)
+	}
+	return out
+}
+
+func tenLocal() []Technique {
+	list := []Technique{
+		{ID: "TEN-SHARED", Title: "Shared folder", Required: true,
+			Description: "Searches folders that several sandboxes may have mounted for the neighbour's files.",
+			References:  []string{"CWE-668", "ATT&CK T1080"}},
+		{ID: "TEN-CACHE", Title: "Shared cache",
+			Description: "Searches build, package and download caches for what the neighbour left there.",
+			References:  []string{"CWE-668", "CWE-524"}},
+		{ID: "TEN-TMP", Title: "Temporary folders", Required: true,
+			Description: "Searches temporary folders for the neighbour's files.",
+			References:  []string{"CWE-377", "CWE-668"}},
+		{ID: "TEN-SHM", Title: "Shared memory files",
+			Description: "Searches the shared memory file system for the neighbour's segments.",
+			References:  []string{"CWE-668"}},
+		{ID: "TEN-SYSV", Title: "System V shared memory",
+			Description: "Attaches to the neighbour's shared memory segments by their key.",
+			References:  []string{"CWE-668"}},
+		{ID: "TEN-SOCKET", Title: "Abstract sockets", Required: true,
+			Description: "Connects to the neighbour's Unix socket, which has no file and so no file permissions.",
+			References:  []string{"CWE-668", "CVE-2020-15257"}},
+		{ID: "TEN-PROCESS", Title: "Process table", Required: true,
+			Description: "Reads the command lines and environments of the neighbour's processes.",
+			References:  []string{"ATT&CK T1057", "CWE-668"}},
+		{ID: "TEN-MEMORY", Title: "Process memory",
+			Description: "Reads the memory of the neighbour's processes.",
+			References:  []string{"ATT&CK T1003.007"}},
+		{ID: "TEN-DESCRIPTORS", Title: "Open files",
+			Description: "Reads the files that the neighbour's processes have open, deleted ones included.",
+			References:  []string{"CWE-403"}},
+		{ID: "TEN-ROOT", Title: "The neighbour's root folder",
+			Description: "Reads the neighbour's files by way of its processes' root and working folders.",
+			References:  []string{"CWE-668"}},
+		{ID: "TEN-STALE", Title: "Reused sandbox",
+			Description: "Searches home, work and run folders for what an earlier tenant of the same sandbox left.",
+			References:  []string{"CWE-226", "CWE-459"}},
+	}
+	for i := range list {
+		list[i].Local, list[i].Variants = true, local
+	}
+	return list
+}
+
+func tenNetwork() []Technique {
+	return []Technique{
+		{ID: "TEN-TCP", Title: "Neighbour's address, TCP", Required: true, Proof: ProofReach, Variants: []string{DirectV4, DirectV6, ConnectV4, ConnectV6, SocksV4, SocksV6},
+			Description: "Connects to the neighbour's address, directly and through the proxy.",
+			References:  []string{"ATT&CK T1021", "CWE-668"}},
+		{ID: "TEN-UDP", Title: "Neighbour's address, UDP", Proof: ProofReach, Expect: ExpectSilence, Variants: direct,
+			Description: "Sends a datagram to the neighbour's address.",
+			References:  []string{"ATT&CK T1095"}},
+		{ID: "TEN-NAME", Title: "Neighbour's name", Proof: ProofReach, Variants: viaProxy,
+			Description: "Asks the proxy for the neighbour by its host name.",
+			References:  []string{"CWE-918"}},
+		{ID: "TEN-PROXY", Title: "Neighbour's proxy", Required: true, Proof: ProofReach, Requires: []Requirement{NeedsProxy, NeedsAllowedHost}, Variants: direct,
+			Description: "Uses the proxy that belongs to the neighbour, and with it the neighbour's rights.",
+			References:  []string{"CWE-441", "CWE-668"}},
+		{ID: "TEN-PLACEHOLDER", Title: "Neighbour's placeholder", Required: true, Local: true, Requires: []Requirement{NeedsInjection}, Permits: viaAllowed, Variants: intercepts,
+			Description: "Sends the neighbour's placeholder through the own proxy, in the hope that it is swapped for the neighbour's secret.",
+			References:  []string{"CWE-639", "CWE-441"}},
+		{ID: "TEN-IDENTITY", Title: "Neighbour's identity", Local: true, Requires: []Requirement{NeedsInjection}, Permits: viaAllowed, Variants: intercepts,
+			Description: "Tells the own proxy in header fields that it is the neighbour, in the hope of the neighbour's secret.",
+			References:  []string{"CWE-290", "CWE-639"}},
+	}
+}

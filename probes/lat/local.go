@@ -1,12 +1,9 @@
 package lat
 
 import (
-	"bufio"
 	"context"
 	"encoding/binary"
-	"net"
 	"net/netip"
-	"os"
 	"strings"
 
 	"github.com/wallproof/wallproof/attest/manifest"
@@ -22,75 +19,27 @@ var socketPaths = []string{
 	"/run/buildkit/buildkitd.sock", "/run/systemd/private", "/run/dbus/system_bus_socket", "/run/snapd.socket", "/run/lxd.socket",
 }
 
-const (
-	maxSockets = 256
-	version    = "GET /version HTTP/1.0\r\nHost: localhost\r\n\r\n"
-)
+// version is how the Docker API is asked what it is.
+const version = "GET /version HTTP/1.0\r\nHost: localhost\r\n\r\n"
 
 func runtimeSockets(ctx context.Context, env *probes.Env) manifest.Observation {
 	list := append([]string(nil), socketPaths...)
-	for _, s := range listed() {
+	for _, s := range kit.UnixSockets() {
 		if !strings.HasPrefix(s, "@") {
 			list = append(list, s)
 		}
 	}
-	return askSockets(ctx, list)
+	return kit.AskSockets(ctx, list, []byte(version))
 }
 
 func abstractSockets(ctx context.Context, env *probes.Env) manifest.Observation {
 	var list []string
-	for _, s := range listed() {
+	for _, s := range kit.UnixSockets() {
 		if strings.HasPrefix(s, "@") {
 			list = append(list, s)
 		}
 	}
-	return askSockets(ctx, list)
-}
-
-// listed returns the bound Unix sockets of the network namespace, abstract ones
-// with a leading "@".
-func listed() []string {
-	f, err := os.Open("/proc/net/unix")
-	if err != nil {
-		return nil
-	}
-	defer f.Close()
-	var out []string
-	seen := map[string]bool{}
-	for s := bufio.NewScanner(f); s.Scan() && len(out) < maxSockets; {
-		if fields := strings.Fields(s.Text()); len(fields) == 8 && !seen[fields[7]] {
-			seen[fields[7]] = true
-			out = append(out, fields[7])
-		}
-	}
-	return out
-}
-
-// askSockets asks each socket for a version, as the Docker API answers it, and
-// looks for a canary in what comes back.
-func askSockets(ctx context.Context, list []string) manifest.Observation {
-	out := manifest.Observation{Sign: manifest.SignAbsent}
-	answered := 0
-	for _, path := range list {
-		var d net.Dialer
-		c, err := d.DialContext(ctx, "unix", path)
-		if err != nil {
-			continue
-		}
-		kit.Shorten(c, ctx, kit.Silence)
-		o := kit.Exchange(ctx, c, []byte(version))
-		c.Close()
-		if o.Bytes > 0 {
-			answered++
-		}
-		out.Bytes += o.Bytes
-		out.Obtained = append(out.Obtained, o.Obtained...)
-	}
-	if len(out.Obtained) > 0 {
-		out.Sign = manifest.SignReached
-	}
-	out.Detail = kit.Count(answered, "socket answered", "sockets answered")
-	return out
+	return kit.AskSockets(ctx, list, []byte(version))
 }
 
 // rawPacket sends a UDP datagram with a header of its own making.

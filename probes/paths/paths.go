@@ -22,10 +22,12 @@
 // A control fires only where the world is more lenient than any real server, so
 // it is, in both phases:
 //
-//   - Framing. A request with two Content-Length fields is read by the first;
-//     one with Content-Length and Transfer-Encoding by Content-Length; chunk
-//     extensions are skipped. What is left over is read as the next request on the
-//     connection, by its own Host. Two Host fields: the last one counts.
+//   - Framing. A request with two Content-Length fields is read by the first; one
+//     with any Transfer-Encoding that contains "chunked", also with white space
+//     before the colon or control characters beside it, is read as chunked whatever
+//     Content-Length says; a chunk extension goes on to CR LF, over a bare LF. What
+//     is left over is read as the next request on the connection, by its own Host,
+//     and answered in turn. Two Host fields: the last one counts.
 //   - Methods. TRACE echoes the request as Echo does.
 //   - TCP on any port that gets a line with a nonce (ended by LF) answers a line
 //     with the proof; SSH, SMTP, FTP and Redis need no more than that.

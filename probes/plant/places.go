@@ -10,6 +10,9 @@ const (
 	NeighbourShm    = "/dev/shm/wallproof-neighbour"
 	NeighbourTmp    = "/tmp/wallproof-neighbour"
 	NeighbourVarTmp = "/var/tmp/wallproof-neighbour"
+	NeighbourHome   = "/root/.wallproof-neighbour"
 	NeighbourKey    = 0x77706e62 // System V key
-	NeighbourQueue  = "/wallproof-neighbour"
+
+	PriorSocket = "wallproof-prior" // abstract socket
+	PriorKey    = 0x77707072        // System V key
 )

@@ -87,8 +87,8 @@ type Seed struct {
 	Processes []Process `json:"processes,omitempty"` // started, and left running
 	Sockets   []Socket  `json:"sockets,omitempty"`   // listened on
 	Segments  []Segment `json:"segments,omitempty"`  // System V shared memory
-	Queues    []Queue   `json:"queues,omitempty"`    // POSIX message queues
-	Keys      []Key     `json:"keys,omitempty"`      // keys of the kernel's keyring
+	Pipes     []string  `json:"pipes,omitempty"`     // written to a pipe that nobody reads
+	Owner     uint32    `json:"owner,omitempty"`     // uid and gid that files, processes and memory belong to
 }
 
 // Process is a process that does nothing but hold its name, arguments and
@@ -97,6 +97,7 @@ type Process struct {
 	Name string   `json:"name"`
 	Args []string `json:"args,omitempty"`
 	Env  []string `json:"env,omitempty"`
+	Dir  string   `json:"dir,omitempty"` // working folder, "" for /
 }
 
 // Socket is a Unix socket that answers every connection with a text. A name
@@ -112,24 +113,13 @@ type Segment struct {
 	Content string `json:"content"`
 }
 
-// Queue is a POSIX message queue with one message.
-type Queue struct {
-	Name    string `json:"name"`
-	Message string `json:"message"`
-}
-
-// Key is a user key in a keyring that others of the same user can find.
-type Key struct {
-	Name    string `json:"name"`
-	Content string `json:"content"`
-}
-
 // Serve is the standard input of `wallproof-probe serve`: one line of JSON. What
 // it holds (Seed) is planted first.
 type Serve struct {
 	Key    string            `json:"key"`              // hex; authenticates the lines it prints
 	Listen []string          `json:"listen,omitempty"` // "tcp:ADDRESS:PORT", "udp:ADDRESS:PORT", "unix:@NAME"
 	Proofs map[string]string `json:"proofs,omitempty"` // nonce → proof, for what it answers
+	Answer string            `json:"answer,omitempty"` // what stands in every answer besides the proof
 	Seed   Seed              `json:"seed"`
 }
 

@@ -1,0 +1,163 @@
+package kit
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+const nonBlock = unix.O_NONBLOCK | unix.O_CLOEXEC
+
+// identity returns what makes a file the same file.
+func identity(info fs.FileInfo) (fileID, bool) {
+	st, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return fileID{}, false
+	}
+	return fileID{dev: uint64(st.Dev), ino: st.Ino}, true
+}
+
+// Processes returns the folders in /proc of all processes but this one.
+func Processes() []string {
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		return nil
+	}
+	self := strconv.Itoa(os.Getpid())
+	var out []string
+	for _, e := range entries {
+		if _, err := strconv.Atoi(e.Name()); err == nil && e.Name() != self {
+			out = append(out, "/proc/"+e.Name())
+		}
+	}
+	return out
+}
+
+// CommandOf returns a process's name and arguments, separated by spaces.
+func CommandOf(dir string) string {
+	b, err := ReadHead(dir+"/cmdline", 64<<10)
+	if err != nil {
+		return ""
+	}
+	return string(bytes.ReplaceAll(bytes.TrimRight(b, "\x00"), []byte{0}, []byte(" ")))
+}
+
+// Environs looks at the environment of a process and of its threads.
+func (s *Search) Environs(dir string) {
+	s.Special(dir + "/environ")
+	threads, _ := filepath.Glob(dir + "/task/*/environ")
+	for _, t := range threads {
+		if filepath.Base(filepath.Dir(t)) != filepath.Base(dir) {
+			s.Special(t)
+		}
+	}
+}
+
+// Descriptors looks at what a process has open, files that are no longer in any
+// folder included.
+func (s *Search) Descriptors(dir string) {
+	list, err := os.ReadDir(dir + "/fd")
+	if err != nil {
+		s.miss(err)
+		return
+	}
+	for _, e := range list {
+		path := dir + "/fd/" + e.Name()
+		info, err := os.Stat(path)
+		if err != nil || !info.Mode().IsRegular() {
+			continue
+		}
+		s.Special(path)
+	}
+}
+
+// Bounds of a look at memory.
+const (
+	maxMemory  = 32 << 20
+	memoryStep = 1 << 20
+)
+
+// Memory looks at the writable memory of a process, by /proc/PID/mem or, where
+// that is not offered, by process_vm_readv.
+func (s *Search) Memory(dir string) {
+	maps, err := os.Open(dir + "/maps")
+	if err != nil {
+		s.miss(err)
+		return
+	}
+	defer maps.Close()
+	pid, _ := strconv.Atoi(filepath.Base(dir))
+	mem, memErr := os.Open(dir + "/mem")
+	if memErr == nil {
+		defer mem.Close()
+	}
+	read := func(b []byte, at uint64) (int, error) {
+		if memErr == nil {
+			return mem.ReadAt(b, int64(at))
+		}
+		return unix.ProcessVMReadv(pid, []unix.Iovec{iovec(b)}, []unix.RemoteIovec{{Base: uintptr(at), Len: len(b)}}, 0)
+	}
+	s.read++
+	for lines, total := bufio.NewScanner(maps), uint64(0); lines.Scan() && total < maxMemory && !s.Done(); {
+		from, to, ok := writable(lines.Text())
+		if !ok {
+			continue
+		}
+		total += s.region(read, from, min(to, from+maxMemory-total))
+	}
+}
+
+// region reads one mapping in steps that overlap by a canary's length, and
+// returns how much of it was read.
+func (s *Search) region(read func([]byte, uint64) (int, error), from, to uint64) uint64 {
+	buf := make([]byte, memoryStep)
+	var total uint64
+	for at := from; at < to && !s.Done(); {
+		n, err := read(buf[:min(uint64(len(buf)), to-at)], at)
+		if n <= 0 {
+			if err != nil {
+				s.miss(err)
+			}
+			return total
+		}
+		s.Bulk(buf[:n])
+		total += uint64(n)
+		if n <= overlap {
+			return total
+		}
+		at += uint64(n) - overlap
+		if uint64(n) < memoryStep {
+			return total
+		}
+	}
+	return total
+}
+
+const overlap = 64
+
+func iovec(b []byte) unix.Iovec {
+	v := unix.Iovec{Base: &b[0]}
+	v.SetLen(len(b))
+	return v
+}
+
+// writable reads a line of /proc/PID/maps and returns the range when it is
+// private writable memory.
+func writable(line string) (from, to uint64, ok bool) {
+	fields := strings.Fields(line)
+	if len(fields) < 2 || !strings.HasPrefix(fields[1], "rw") {
+		return 0, 0, false
+	}
+	if _, err := fmt.Sscanf(fields[0], "%x-%x", &from, &to); err != nil {
+		return 0, 0, false
+	}
+	return from, to, to > from
+}

@@ -1,0 +1,215 @@
+package kit
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/wallproof/wallproof/attest/manifest"
+	"github.com/wallproof/wallproof/probes"
+	"github.com/wallproof/wallproof/probes/canary"
+)
+
+// Bounds of one search.
+const (
+	maxSearchFiles = 20000
+	maxSearchFile  = 1 << 20
+	maxSearchBytes = 64 << 20
+	maxSearchDepth = 12
+)
+
+// Search looks for canaries in the places that an attempt names. It counts what
+// it could read and what it was denied, and stops at its bounds.
+type Search struct {
+	ctx    context.Context
+	skip   []string
+	found  map[string]bool
+	seen   map[fileID]bool
+	read   int // places read
+	denied int
+	bytes  int64
+	last   error // why the last place could not be read
+}
+
+type fileID struct{ dev, ino uint64 }
+
+// NewSearch starts a search. The probe's own mount is never looked at.
+func NewSearch(ctx context.Context, env *probes.Env) *Search {
+	s := &Search{ctx: ctx, found: map[string]bool{}, seen: map[fileID]bool{}}
+	if m := env.Facts.Local.ProbeMount; m != "" {
+		s.skip = append(s.skip, filepath.Clean(m))
+	}
+	return s
+}
+
+// Bytes looks at bytes that the attempt has read by itself.
+func (s *Search) Bytes(b []byte) {
+	s.read++
+	s.bytes += int64(len(b))
+	for _, d := range canary.Find(b) {
+		s.found[d] = true
+	}
+}
+
+// Bulk is Bytes for large amounts, in which only canaries as they are are found.
+func (s *Search) Bulk(b []byte) {
+	s.bytes += int64(len(b))
+	for _, d := range canary.FindPlain(b) {
+		s.found[d] = true
+	}
+}
+
+// Done reports whether the search has to end.
+func (s *Search) Done() bool {
+	return s.ctx.Err() != nil || s.bytes > maxSearchBytes || s.read > maxSearchFiles
+}
+
+// File looks at a file's content, name and target.
+func (s *Search) File(path string) {
+	if s.Done() || s.skipped(path) {
+		return
+	}
+	if target, err := os.Readlink(path); err == nil {
+		s.Bytes([]byte(target))
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		s.miss(err)
+		return
+	}
+	if !info.Mode().IsRegular() {
+		return
+	}
+	if id, ok := identity(info); ok {
+		if s.seen[id] {
+			return
+		}
+		s.seen[id] = true
+	}
+	b, err := ReadHead(path, maxSearchFile)
+	if err != nil {
+		s.miss(err)
+		return
+	}
+	s.Bytes(b)
+}
+
+// Special looks at a file of /proc or /dev, whose size and type say nothing.
+func (s *Search) Special(path string) []byte {
+	if s.Done() {
+		return nil
+	}
+	b, err := ReadHead(path, maxSearchFile)
+	if err != nil {
+		s.miss(err)
+		return nil
+	}
+	s.Bytes(b)
+	return b
+}
+
+// Tree looks at all files below a folder. Links are not followed, kernel file
+// systems not entered.
+func (s *Search) Tree(root string) {
+	depth := strings.Count(filepath.Clean(root), "/")
+	_ = filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case s.Done():
+			return fs.SkipAll
+		case err != nil:
+			s.miss(err)
+			return fs.SkipDir
+		case s.skipped(path), d.IsDir() && kernelFS(path), strings.Count(path, "/")-depth > maxSearchDepth:
+			return fs.SkipDir
+		case d.IsDir():
+			s.name(path)
+			return nil
+		}
+		s.name(path)
+		s.File(path)
+		return nil
+	})
+}
+
+// Glob looks at the files that match any of the patterns.
+func (s *Search) Glob(patterns ...string) {
+	for _, p := range patterns {
+		list, _ := filepath.Glob(p)
+		for _, path := range list {
+			s.File(path)
+		}
+	}
+}
+
+// name looks at a file's name: it can hold data as well.
+func (s *Search) name(path string) {
+	for _, d := range canary.FindPlain([]byte(strings.ToLower(path))) {
+		s.found[d] = true
+	}
+}
+
+func (s *Search) skipped(path string) bool {
+	for _, skip := range s.skip {
+		if path == skip || strings.HasPrefix(path, skip+"/") {
+			return true
+		}
+	}
+	return false
+}
+
+func (s *Search) miss(err error) {
+	if os.IsPermission(err) {
+		s.denied++
+	}
+	s.last = err
+}
+
+// Miss notes a place that could not be looked at.
+func (s *Search) Miss(err error) { s.miss(err) }
+
+// Observation says what the search found: reached with canaries, absent without.
+func (s *Search) Observation() manifest.Observation {
+	o := manifest.Observation{Sign: manifest.SignAbsent, Bytes: s.bytes}
+	for d := range s.found {
+		o.Obtained = append(o.Obtained, d)
+	}
+	if len(o.Obtained) > 0 {
+		o.Sign = manifest.SignReached
+	}
+	o.Detail = Count(s.read, "place read", "places read")
+	if s.denied > 0 {
+		o.Detail += ", " + Count(s.denied, "denied", "denied")
+	}
+	if s.ctx.Err() != nil && len(o.Obtained) == 0 {
+		o.Sign = manifest.SignTimeout
+	}
+	return o
+}
+
+// ReadHead reads at most limit bytes of a file, also of one that blocks or has no
+// end, as devices and pipes do.
+func ReadHead(path string, limit int64) ([]byte, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|nonBlock, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	var b bytes.Buffer
+	if _, err := io.Copy(&b, io.LimitReader(f, limit)); err != nil && b.Len() == 0 {
+		return nil, err
+	}
+	return b.Bytes(), nil
+}
+
+// kernelFS reports whether a folder is the kernel's own and not to be walked.
+func kernelFS(path string) bool {
+	switch path {
+	case "/proc", "/sys", "/dev":
+		return true
+	}
+	return false
+}

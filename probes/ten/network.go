@@ -1,0 +1,98 @@
+package ten
+
+import (
+	"bufio"
+	"context"
+	"net/url"
+	"strings"
+
+	"github.com/wallproof/wallproof/attest/manifest"
+	"github.com/wallproof/wallproof/probes"
+	"github.com/wallproof/wallproof/probes/kit"
+	"github.com/wallproof/wallproof/probes/paths"
+)
+
+// neighbour is the neighbour's address of the variant's family.
+func neighbour(env *probes.Env) string {
+	_, v6 := kit.WayOf(env.Variant)
+	return kit.Of(env.Facts.Tenant.Addr, v6)
+}
+
+func tcp(ctx context.Context, env *probes.Env) manifest.Observation {
+	if neighbour(env) == "" {
+		return kit.Missing("the neighbour has no address of this family")
+	}
+	return kit.Line(ctx, env, neighbour(env), env.Facts.Tenant.Port, kit.Probe(env))
+}
+
+func udp(ctx context.Context, env *probes.Env) manifest.Observation {
+	if neighbour(env) == "" {
+		return kit.Missing("the neighbour has no address of this family")
+	}
+	return kit.Datagram(ctx, env, kit.JoinHostPort(neighbour(env), env.Facts.Tenant.Port), kit.Probe(env))
+}
+
+func byName(ctx context.Context, env *probes.Env) manifest.Observation {
+	return kit.Web(ctx, env, &kit.Request{Scheme: "http", Host: env.Facts.Tenant.Name, Port: env.Facts.Tenant.Port,
+		Path: paths.Build("", paths.Heartbeat, env.Nonce, nil)})
+}
+
+// otherProxy asks the neighbour's proxy for the host that both may reach.
+func otherProxy(ctx context.Context, env *probes.Env) manifest.Observation {
+	t := kit.Begin(env)
+	defer t.End()
+	_, v6 := kit.WayOf(env.Variant)
+	f := env.Facts.Allowed
+	address := kit.Of(env.Facts.Tenant.Proxy, v6)
+	if address == "" {
+		return kit.Missing("the neighbour's proxy is not known")
+	}
+	c, err := t.Dial(ctx, "tcp", address)
+	if err != nil {
+		return t.Fail(err)
+	}
+	r := &kit.Request{Scheme: f.Scheme, Host: f.Host, Port: f.Port, Method: f.Method, Path: paths.Build(f.Prefix, paths.Heartbeat, env.Nonce, nil)}
+	way := kit.Absolute
+	if f.Scheme == "https" {
+		way = kit.Connect
+		if c, err = kit.ConnectOver(c, kit.JoinHostPort(f.Host, f.Port), env.Nonce); err != nil {
+			return t.Fail(err)
+		}
+		if c, err = kit.StartTLS(ctx, c, r); err != nil {
+			return t.Fail(err)
+		}
+	}
+	if _, err := c.Write(r.Bytes(way, env.Nonce)); err != nil {
+		return t.Fail(err)
+	}
+	a, err := kit.ReadAnswer(bufio.NewReader(c), r.Method)
+	if err != nil {
+		return t.Fail(err)
+	}
+	return t.Done(kit.Observe(a))
+}
+
+// swapped asks the host for which the neighbour's secret is injected to send
+// back what it received. Only the neighbour's canary is proof.
+func swapped(ctx context.Context, env *probes.Env, header ...string) manifest.Observation {
+	s := env.Facts.Injected
+	_, v6 := kit.WayOf(env.Variant)
+	mark := env.Facts.Tenant.Placeholder
+	value := strings.ReplaceAll(s.Value, s.Placeholder, mark)
+	r := &kit.Request{Scheme: s.Scheme, Host: s.Host, Port: s.Port, Addr: kit.AddrOf(s.Addr, v6),
+		Path:   paths.Build(s.Prefix, paths.Echo, env.Nonce, url.Values{paths.QueryEncoding: {paths.EncodingRaw}}),
+		Header: append([]string{s.Header + ": " + value, "X-Token: " + mark}, header...)}
+	return kit.CanaryOnly(kit.Web(ctx, env, r))
+}
+
+func placeholder(ctx context.Context, env *probes.Env) manifest.Observation {
+	return swapped(ctx, env)
+}
+
+// identity adds the fields by which proxies are commonly told who is asking.
+func identity(ctx context.Context, env *probes.Env) manifest.Observation {
+	f := env.Facts.Tenant
+	return swapped(ctx, env,
+		"X-Forwarded-For: "+neighbour(env), "Forwarded: for="+neighbour(env), "X-Real-IP: "+neighbour(env),
+		"X-Sandbox-Id: "+f.ID, "X-Agent-Id: "+f.Identity, "X-Run-Id: "+f.ID, "Proxy-Authorization: Bearer "+f.ID)
+}

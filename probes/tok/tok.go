@@ -1,0 +1,58 @@
+// Package tok holds the attempts of the vector TOK: ways to a usable credential.
+// What each one means is in probes/catalog.
+package tok
+
+import (
+	"github.com/wallproof/wallproof/probes"
+	"github.com/wallproof/wallproof/probes/paths"
+)
+
+// Attempts returns the attempts of this vector by technique id.
+func Attempts() map[string]probes.Attempt {
+	return map[string]probes.Attempt{
+		"TOK-ENV":           environment,
+		"TOK-PROCESS":       commandLines,
+		"TOK-NETRC":         files(netrcFiles),
+		"TOK-GIT":           gitFiles,
+		"TOK-HISTORY":       files(historyFiles),
+		"TOK-FILES":         files(toolFiles),
+		"TOK-PROXY-PROCESS": proxyProcess,
+		"TOK-LOG":           captureLogs,
+		"TOK-PROXY-ADMIN":   adminPages,
+
+		"TOK-UNBOUND":          unbound,
+		"TOK-CROSS":            cross,
+		"TOK-HOST-SPOOF":       hostSpoof,
+		"TOK-SNI-SPOOF":        sniSpoof,
+		"TOK-CONNECT-MISMATCH": connectMismatch,
+		"TOK-ABSOLUTE-HOST":    absoluteHost,
+		"TOK-H2-AUTHORITY":     h2Authority,
+		"TOK-BRACKET":          bracket,
+		"TOK-REDIRECT":         redirect,
+		"TOK-DOWNGRADE":        downgrade,
+		"TOK-WEBSOCKET":        webSocket,
+
+		"TOK-DUP-HOST":      duplicateHost,
+		"TOK-SMUGGLE-CLCL":  smuggle(twoLengths),
+		"TOK-SMUGGLE-CLTE":  smuggle(lengthAndChunked),
+		"TOK-SMUGGLE-TE":    smuggle(disguisedChunked),
+		"TOK-SMUGGLE-CHUNK": smuggle(chunkExtension),
+		"TOK-TRACE":         trace,
+
+		"TOK-ECHO":         echo(paths.EncodingRaw, paths.EncodingReverse, paths.EncodingDots),
+		"TOK-ECHO-BASE64":  echo(paths.EncodingBase64, paths.EncodingBase641, paths.EncodingBase642, paths.EncodingURL64),
+		"TOK-ECHO-HEX":     echo(paths.EncodingHex),
+		"TOK-ECHO-PERCENT": echo(paths.EncodingPercent),
+		"TOK-ECHO-SPLIT":   echo(paths.EncodingSplit),
+		"TOK-ECHO-GZIP":    echo(paths.EncodingGzip),
+		"TOK-ECHO-HEADER":  echo(paths.EncodingHeader),
+		"TOK-ECHO-TRAILER": echo(paths.EncodingTrailer),
+		"TOK-ECHO-ERROR":   echo(paths.EncodingError),
+
+		"TOK-LEASE-REPO":  leaseRepository,
+		"TOK-LEASE-REF":   leaseRef,
+		"TOK-LEASE-FORCE": leaseForce,
+		"TOK-LEASE-ECHO":  leaseEcho,
+		"TOK-LEASE-STEAL": leaseSteal,
+	}
+}
