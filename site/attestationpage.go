@@ -87,7 +87,7 @@ func (b *builder) writeBeside(a *attempt, entry *history.Entry, dir string) erro
 
 func (b *builder) fillAttestation(v *attestationView, e *evidence) {
 	v.Groups = e.groups()
-	v.TechniquesNote = fmt.Sprintf("%s. Each row is one attempt; the verifier judged it again from what both sides saw.", count(e.attacks(), "conclusive attack", "conclusive attacks"))
+	v.TechniquesNote = fmt.Sprintf("%s. Ways of one technique that went alike share a row. The verifier judged each attempt again from what both sides saw.", count(e.attacks(), "conclusive attack", "conclusive attacks"))
 	seen := map[string]bool{}
 	for _, g := range v.Groups {
 		for _, row := range g.Rows {

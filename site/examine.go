@@ -121,7 +121,7 @@ func (e *evidence) signing(r verify.Report) {
 	how := "asserted"
 	if s := r.Signer; s != nil {
 		how = s.Time
-		e.algorithm, e.signer, e.fingerprint = clean(s.Algorithm), clean(signerName(*s)), clean(s.Fingerprint)
+		e.algorithm, e.signer, e.fingerprint = algorithmName(s.Algorithm), clean(signerName(*s)), clean(s.Fingerprint)
 		if s.LogIndex != "" {
 			e.logged = "log index " + clean(s.LogIndex)
 		}
@@ -137,6 +137,22 @@ func (e *evidence) signing(r verify.Report) {
 	if e.signedAt.IsZero() {
 		e.signedAt = parseTime(r.Times.Attested)
 	}
+}
+
+// algorithmNames are the public-good names of algorithms in words.
+var algorithmNames = map[string]string{
+	"ecdsa-sha2-256-nistp256": "ECDSA P-256 with SHA-256",
+	"ecdsa-sha2-384-nistp384": "ECDSA P-384 with SHA-384",
+	"ecdsa-sha2-512-nistp521": "ECDSA P-521 with SHA-512",
+	"ed25519":                 "Ed25519",
+	"ed25519-ph":              "Ed25519 over SHA-512",
+}
+
+func algorithmName(s string) string {
+	if w := algorithmNames[s]; w != "" {
+		return w
+	}
+	return clean(s)
 }
 
 func signerName(s verify.Signer) string {

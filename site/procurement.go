@@ -20,6 +20,7 @@ type procurementView struct {
 	AnswersHref string
 	Mapping     []mappingRow
 	Command     string
+	Packet      string // address of the packet, or "" where nothing verified
 }
 
 type document struct {

@@ -83,6 +83,9 @@ func (b *builder) writeProcurement(r *record, e *evidence, view *boundary) error
 	p := procurementView{Boundary: view, Command: b.command(), AnswersHref: "answers.json", Documents: b.documents(r, e)}
 	p.Lede = "Everything that a review asks for about this boundary, with the evidence to check it. Nothing here has to be believed."
 	p.Scope = view.Facts
+	if e != nil {
+		p.Packet = "../" + attestationDir(r.ID) + filePacket
+	}
 	var errs []error
 	if e != nil && e.shown() {
 		p.Answers, p.Mapping = e.questions(), e.mappingRows()
@@ -187,11 +190,11 @@ func (b *builder) writeFleet() error {
 
 func (b *builder) fleetRow(r *record) fleetRow {
 	row := fleetRow{
-		Name: r.Name, Short: r.Subject, Href: "../" + attestationDir(r.ID) + "index.html", Codes: strings.Join(r.Codes, ", "), Claim: r.Claim,
+		Name: r.Name, Short: shortDigest(r.Subject), Href: "../" + attestationDir(r.ID) + "index.html", Codes: strings.Join(r.Codes, ", "), Claim: strings.TrimSuffix(strings.TrimSuffix(r.Claim, " critical escapes"), " critical escape"),
 		Kind: string(r.State), Chip: r.chip(), Collected: on(r.collected()), Until: on(parseTime(r.Expires)),
 	}
 	if row.Name == "" {
-		row.Name, row.Short = "Evidence that does not verify", r.Digest
+		row.Name, row.Short = "Evidence that does not verify", shortDigest(r.Digest)
 	}
 	if r.Claim != "" {
 		row.Expires = at(parseTime(r.Expires))

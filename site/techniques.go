@@ -2,6 +2,7 @@ package site
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/wallproof/wallproof/attest/manifest"
@@ -16,11 +17,19 @@ type techniqueGroup struct {
 	Rows     []techniqueRow
 }
 
+// techniqueRow is one technique, or those of its variants that went the same
+// way.
 type techniqueRow struct {
-	ID, Variant, Title, References, Severity string
-	Control, Reason, Kind, Search            string
-	Chip                                     chip
-	Findings                                 []string
+	ID, Title, References, Severity string
+	Variants                        []string // empty where there is only one way
+	Control, Reason, Kind, Search   string
+	Chip                            chip
+	Findings                        []string
+}
+
+// sameWay tells whether two rows differ in nothing but the variant.
+func (r techniqueRow) sameWay(o techniqueRow) bool {
+	return r.ID == o.ID && r.Control == o.Control && r.Reason == o.Reason && r.Chip == o.Chip && slices.Equal(r.Findings, o.Findings)
 }
 
 // groups lists every technique variant with what it did without and with the
@@ -37,10 +46,30 @@ func (e *evidence) groups() []techniqueGroup {
 	}
 	for _, t := range e.techniques {
 		if i, ok := at[t.Vector]; ok {
-			out[i].Rows = append(out[i].Rows, e.techniqueRow(t))
+			out[i].add(e.techniqueRow(t))
+		}
+	}
+	for _, g := range out {
+		for i := range g.Rows {
+			g.Rows[i].Search = g.Rows[i].search()
 		}
 	}
 	return out
+}
+
+// add joins a row to an earlier one that went the same way.
+func (g *techniqueGroup) add(r techniqueRow) {
+	for i := len(g.Rows) - 1; i >= 0 && g.Rows[i].ID == r.ID; i-- {
+		if g.Rows[i].sameWay(r) {
+			g.Rows[i].Variants = append(g.Rows[i].Variants, r.Variants...)
+			return
+		}
+	}
+	g.Rows = append(g.Rows, r)
+}
+
+func (r techniqueRow) search() string {
+	return strings.ToLower(strings.Join([]string{r.ID, r.Title, strings.Join(r.Variants, " "), r.References, r.Reason, r.Chip.Word}, " "))
 }
 
 func (e *evidence) techniqueRow(t manifest.Technique) techniqueRow {
@@ -56,7 +85,7 @@ func (e *evidence) techniqueRow(t manifest.Technique) techniqueRow {
 		Chip:       outcomeChip(t.Outcome),
 	}
 	if t.Variant != "default" {
-		r.Variant = clean(t.Variant)
+		r.Variants = []string{clean(t.Variant)}
 	}
 	if r.Title == "" {
 		r.Title = r.ID
@@ -64,7 +93,6 @@ func (e *evidence) techniqueRow(t manifest.Technique) techniqueRow {
 	for _, f := range t.Findings {
 		r.Findings = append(r.Findings, clean(findingWord(f.Kind)+": "+f.Detail))
 	}
-	r.Search = strings.ToLower(strings.Join([]string{r.ID, r.Title, r.Variant, r.References, t.Reason, r.Chip.Word}, " "))
 	return r
 }
 

@@ -108,7 +108,7 @@ func downloads(prefix string) []download {
 // whether or not its claim is.
 func (e *evidence) recordFacts(now time.Time) []fact {
 	until := fact{Label: "Valid until", Time: at(e.expires)}
-	if e.state == StateCurrent {
+	if e.state == StateCurrent && now.After(e.collected) {
 		until.Life = &life{Percent: percentGone(e.collected, e.expires, now)}
 	}
 	return facts(
