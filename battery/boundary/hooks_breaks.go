@@ -28,7 +28,7 @@ type Hooks struct {
 	NoRedirect bool `json:"noRedirect,omitempty" yaml:"noRedirect,omitempty"`
 	// RejectAsDrop refuses in silence (the log of refusals stays).
 	RejectAsDrop bool `json:"rejectAsDrop,omitempty" yaml:"rejectAsDrop,omitempty"`
-	// Dead takes the boxes' links down.
+	// Dead takes the boxes' links down, on the router's side.
 	Dead bool `json:"dead,omitempty" yaml:"dead,omitempty"`
 	// LateFilterMs loads the filter only so many milliseconds after Build has
 	// returned; until then everything is forwarded.
@@ -206,11 +206,17 @@ func (h Hooks) built(s *Stage) error {
 	if h.LateFilterMs > 0 {
 		s.later(h.LateFilterMs, func() error { return s.rules.load(int(s.router.fd)) })
 	}
-	if h.Dead {
-		for _, e := range s.gateEnd {
-			if err := e.down(); err != nil {
-				return err
-			}
+	if !h.Dead {
+		return nil
+	}
+	for _, e := range s.gateEnd {
+		// The gateway's addresses stay, so that everything else starts as usual.
+		keep := sysctl{key: "ipv6/conf/" + e.name + "/keep_addr_on_down", value: "1", optional: true}
+		if err := setSysctls(s.router, []sysctl{keep}); err != nil {
+			return err
+		}
+		if err := e.down(); err != nil {
+			return err
 		}
 	}
 	return nil

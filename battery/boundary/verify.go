@@ -136,7 +136,7 @@ func (s *Stage) verifyRefused(ctx context.Context, i int, network string, to net
 		}
 		defer conn.Close()
 	}
-	deadline := time.Now().Add(verifyDeadline)
+	deadline := deadlineOf(ctx)
 	recorded := make(chan Denial, 16)
 	stop := s.denials.divert(func(d Denial) bool {
 		own := d.Box == b.Name && d.Dst == to
@@ -163,6 +163,15 @@ func (s *Stage) verifyRefused(ctx context.Context, i int, network string, to net
 		return fmt.Errorf("%w: %s from box %s to %s was refused and arrived all the same (%w)", ErrNotInPlace, network, b.Name, to, orSucceeded(err))
 	}
 	return nil
+}
+
+// deadlineOf is when a single check gives up.
+func deadlineOf(ctx context.Context) time.Time {
+	deadline := time.Now().Add(verifyDeadline)
+	if d, ok := ctx.Deadline(); ok && d.Before(deadline) {
+		return d
+	}
+	return deadline
 }
 
 func orSucceeded(err error) error {
@@ -276,10 +285,7 @@ func arrivedAlready(conn *net.UDPConn) (bool, error) {
 // verifyArrives sends a datagram from the box to an address far away and answers
 // it from there.
 func (s *Stage) verifyArrives(ctx context.Context, i int, from netip.Addr, to netip.AddrPort) error {
-	deadline := time.Now().Add(verifyDeadline)
-	if d, ok := ctx.Deadline(); ok && d.Before(deadline) {
-		deadline = d
-	}
+	deadline := deadlineOf(ctx)
 	world, err := s.listenAt(to)
 	if err != nil {
 		return err
