@@ -16,3 +16,6 @@ func (Breaks) proxy() proxy.Breaks      { return proxy.Breaks{} }
 func (Breaks) environment(env []string, _ map[string]string) []string {
 	return env
 }
+
+// any: a release build has no break.
+func (Breaks) any() bool { return false }

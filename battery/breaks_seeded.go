@@ -29,3 +29,7 @@ func (b Breaks) environment(env []string, canaries map[string]string) []string {
 	}
 	return env
 }
+
+// any: the boundary may fail its own verification, because it was broken on
+// purpose.
+func (b Breaks) any() bool { return true }

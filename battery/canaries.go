@@ -11,28 +11,28 @@ import (
 	"github.com/wallproof/wallproof/policy"
 	"github.com/wallproof/wallproof/policy/proxy"
 	"github.com/wallproof/wallproof/probes/canary"
+	"github.com/wallproof/wallproof/probes/plant"
 )
 
 // canaries stand in for everything that is secret in one phase.
 type canaries struct {
-	own      tenantSecrets // of the tenant under test
-	tenant   tenantSecrets // of the neighbour
-	git      string        // a full git credential, as a platform without a broker would hand out
-	gitMark  string        // what stands in for it in the sandbox
-	metadata string        // secret part of what metadata services answer
-	hostEnv  string        // in the environment of the process that runs the sandboxes
-	hostFile string        // in a file of the host
-	prior    string        // of the prior run in the snapshot's lineage
-	key      *rsa.PrivateKey
-	keyPEM   string
-	appID    string
+	own                      tenantSecrets // of the tenant under test
+	tenant                   tenantSecrets // of the neighbour
+	git                      string        // a full git credential, as a platform without a broker would hand out
+	gitMark                  string        // what stands in for it in the sandbox
+	metadata                 string        // secret part of what metadata services answer
+	hostEnv                  string        // in the environment of the process that runs the sandboxes
+	hostFile                 string        // in a file of the host
+	prior                    string        // of the prior run in the snapshot's lineage
+	neighbour, neighbourMark string        // the neighbour's secret where the policy names none
+	key                      *rsa.PrivateKey
+	keyPEM                   string
+	appID                    string
 }
 
 // tenantSecrets are one tenant's secrets by the names that the policy gives
 // them.
 type tenantSecrets []proxy.Secret
-
-func (t tenantSecrets) proxy() []proxy.Secret { return t }
 
 // find returns the secret of a name.
 func (t tenantSecrets) find(name string) proxy.Secret {
@@ -44,8 +44,28 @@ func (t tenantSecrets) find(name string) proxy.Secret {
 	return proxy.Secret{}
 }
 
+// bare returns the secrets as a platform without a proxy would hand them out:
+// with nothing in their place.
+func (t tenantSecrets) bare() tenantSecrets {
+	out := make(tenantSecrets, len(t))
+	for i, s := range t {
+		s.Placeholder = s.Value
+		out[i] = s
+	}
+	return out
+}
+
+// values maps names to canaries.
+func (t tenantSecrets) values() map[string]string {
+	out := map[string]string{}
+	for _, s := range t {
+		out[s.Name] = s.Value
+	}
+	return out
+}
+
 // newCanaries draws a phase's canaries for what a policy holds.
-func newCanaries(p *policy.Policy, r *roles, random io.Reader) (canaries, error) {
+func newCanaries(p *policy.Policy, random io.Reader) (canaries, error) {
 	var c canaries
 	var err error
 	draw := func() string {
@@ -66,15 +86,14 @@ func newCanaries(p *policy.Policy, r *roles, random io.Reader) (canaries, error)
 		return out
 	}
 	c.own, c.tenant = secrets(), secrets()
-	c.git, c.metadata, c.hostEnv, c.hostFile, c.prior = draw(), draw(), draw(), draw(), draw()
-	c.gitMark = proxy.NewPlaceholder()
+	c.git, c.metadata, c.hostEnv, c.hostFile, c.prior, c.neighbour = draw(), draw(), draw(), draw(), draw(), draw()
+	c.gitMark, c.neighbourMark = proxy.NewPlaceholder(), proxy.NewPlaceholder()
 	if err != nil {
 		return canaries{}, fmt.Errorf("draw canaries: %w", err)
 	}
-	if r.lease == nil {
+	if len(p.Broker) == 0 {
 		return c, nil
 	}
-	c.appID = r.lease.Broker.App
 	if c.key, err = rsa.GenerateKey(rand.Reader, 2048); err != nil {
 		return canaries{}, fmt.Errorf("make the broker's key: %w", err)
 	}
@@ -95,17 +114,38 @@ func (c canaries) publicPEM() (string, error) {
 	return string(pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der})), nil
 }
 
-// broker is what the enforcing proxy is told of the broker.
-func (c canaries) broker() *proxy.Broker {
+// brokerKeys is what the enforcing proxy is told of the policy's brokers: all of
+// them sign with the phase's one key.
+func (c canaries) brokerKeys(p *policy.Policy) map[string]string {
 	if c.key == nil {
 		return nil
 	}
-	return &proxy.Broker{AppID: c.appID, PrivateKeyPEM: c.keyPEM}
+	out := map[string]string{}
+	for _, b := range p.Broker {
+		out[b.Name] = c.keyPEM
+	}
+	return out
+}
+
+// plant is the phase's canaries as plantings need them.
+func (c canaries) plant() plant.Canaries {
+	out := plant.Canaries{HostEnv: c.hostEnv, HostFile: c.hostFile, Prior: c.prior}
+	for _, s := range c.own {
+		out.Own = append(out.Own, plant.Secret{Name: s.Name, Value: s.Value, Placeholder: s.Placeholder})
+	}
+	out.Git = plant.Secret{Name: "GITHUB_TOKEN", Value: c.git, Placeholder: c.gitMark}
+	out.AgentToken = out.Git
+	out.Tenant = plant.Secret{Name: "TENANT_TOKEN", Value: c.neighbour, Placeholder: c.neighbourMark}
+	if len(c.tenant) > 0 {
+		t := c.tenant[0]
+		out.Tenant = plant.Secret{Name: t.Name, Value: t.Value, Placeholder: t.Placeholder}
+	}
+	return out
 }
 
 // all lists every value that may not be in the packet.
 func (c canaries) all() []string {
-	out := []string{c.git, c.metadata, c.hostEnv, c.hostFile, c.prior}
+	out := []string{c.git, c.metadata, c.hostEnv, c.hostFile, c.prior, c.neighbour}
 	for _, t := range []tenantSecrets{c.own, c.tenant} {
 		for _, s := range t {
 			out = append(out, s.Value)

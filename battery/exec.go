@@ -15,7 +15,6 @@ import (
 	"github.com/wallproof/wallproof/battery/boundary"
 	"github.com/wallproof/wallproof/battery/image"
 	"github.com/wallproof/wallproof/battery/sandbox"
-	"github.com/wallproof/wallproof/internal/procs"
 	"github.com/wallproof/wallproof/policy"
 	"github.com/wallproof/wallproof/policy/proxy"
 )
@@ -28,10 +27,12 @@ type ExecOptions struct {
 	Self    []string // as Options.Self
 	Hold    string   // path of wallproof-probe, the sandbox's first process
 	Secrets []proxy.Secret
-	Env     []string // what is passed into the sandbox beside the policy's own
-	Command sandbox.Command
-	Event   func(proxy.Event) // the proxy's record; nil drops it
-	Step    func(string)      // progress; nil drops it
+	// BrokerKeys are the private keys of the policy's brokers, by name.
+	BrokerKeys map[string]string
+	Env        []string // what is passed into the sandbox beside the policy's own
+	Command    sandbox.Command
+	Event      func(proxy.Event) // the proxy's record; nil drops it
+	Step       func(string)      // progress; nil drops it
 }
 
 // Exec runs one command inside the boundary and returns its exit status. The
@@ -144,30 +145,17 @@ func (x *session) startProxy(ctx context.Context, stage *boundary.Stage) (string
 		return "", err
 	}
 	defer closeFiles(files)
-	l := proxy.Launch{Argv: append(append([]string{}, x.o.Self...), "internal", "proxy"), UID: proxyUID, GID: proxyUID, Event: x.o.Event,
-		Config: proxy.Config{RunID: x.id, Policy: string(canonical), Secrets: x.o.Secrets}}
-	if err := addListeners(&l, files); err != nil {
+	listeners, err := proxyListeners(files)
+	if err != nil {
 		return "", err
 	}
-	px, err := proxy.Start(ctx, l)
+	px, err := proxy.Start(ctx, proxy.Launch{Argv: append(append([]string{}, x.o.Self...), "internal", "proxy"), UID: proxyUID, GID: proxyUID, Listeners: listeners, OnEvent: x.o.Event,
+		Config: proxy.Config{RunID: x.id, Policy: string(canonical), Secrets: x.o.Secrets, BrokerKeys: x.o.BrokerKeys}})
 	if err != nil {
 		return "", err
 	}
 	x.undo = append(x.undo, px.Stop)
 	return px.Ready.CAPEM, nil
-}
-
-// addListeners hands the router's sockets to a proxy.
-func addListeners(l *proxy.Launch, files []procs.NamedFile) error {
-	for _, f := range files {
-		kind, ok := enforcingSocket(f.Name)
-		if !ok {
-			return fmt.Errorf("the boundary offers a socket %q that the proxy does not know", f.Name)
-		}
-		l.Config.Listeners = append(l.Config.Listeners, proxy.Listener{Kind: kind, FD: len(l.Files)})
-		l.Files = append(l.Files, f.File)
-	}
-	return nil
 }
 
 func (x *session) startSandbox(ctx context.Context, box boundary.Box, rootfs, ca string) (sandbox.Sandbox, error) {

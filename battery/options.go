@@ -23,6 +23,10 @@ type Options struct {
 	Agent string   // path of the static wallproof-agent
 	State string   // folder for what lives as long as the run; "" means the default
 
+	// Only limits the run to these techniques. The others are missing from the
+	// manifest, and so their vectors are inconclusive.
+	Only []string
+
 	Tool     manifest.Tool
 	Progress func(Progress)   // called from several goroutines; nil drops it
 	Clock    func() time.Time // nil means time.Now

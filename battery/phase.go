@@ -2,7 +2,6 @@ package battery
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -45,12 +44,17 @@ type phase struct {
 	canaries canaries
 	dir      string // of the run's state
 
-	stage     *boundary.Stage
-	world     *witness.Process
-	worldCA   witness.CA
-	caPEM     string // what the sandboxes trust
-	sandboxes map[string]sandbox.Sandbox
-	undo      []func(context.Context) error
+	stage       *boundary.Stage
+	world       *witness.Process
+	open        *witness.Process // the control's open proxy
+	worldCA     witness.CA
+	caPEM       string          // what the sandboxes trust
+	mounts      []sandbox.Mount // of every sandbox
+	sandboxes   map[string]sandbox.Sandbox
+	env         map[string][]string // of each sandbox
+	kinds       []string            // of the enforcing proxy's listeners
+	enforcement string
+	undo        []func(context.Context) error
 
 	mu       sync.Mutex
 	events   []proxy.Event
@@ -63,18 +67,18 @@ type phase struct {
 }
 
 func (r *run) newPhase(name, letter string) (*phase, error) {
-	c, err := newCanaries(r.policy, r.roles, r.random)
+	c, err := newCanaries(r.policy, r.random)
 	if err != nil {
 		return nil, err
 	}
-	return &phase{r: r, name: name, letter: letter, canaries: c, dir: filepath.Join(r.state, letter), sandboxes: map[string]sandbox.Sandbox{}}, nil
+	return &phase{r: r, name: name, letter: letter, canaries: c, dir: filepath.Join(r.state, letter), sandboxes: map[string]sandbox.Sandbox{}, env: map[string][]string{}}, nil
 }
 
 func (p *phase) attacking() bool { return p.name == nonce.PhaseAttack }
 
 func (p *phase) step(format string, args ...any) { p.r.step(p.name, fmt.Sprintf(format, args...)) }
 
-// defer_ registers how something is put back. The last registered runs first.
+// onClose registers how something is put back. The last registered runs first.
 func (p *phase) onClose(f func(context.Context) error) { p.undo = append(p.undo, f) }
 
 // close puts everything back. It runs whatever happened and reports what could
@@ -90,9 +94,9 @@ func (p *phase) close() error {
 	return errors.Join(errs...)
 }
 
-// open builds the phase: namespaces, world, proxies, sandboxes. Untrusted code
+// setUp builds the phase: namespaces, world, proxies, sandboxes. Untrusted code
 // has not run yet when it returns.
-func (p *phase) open(ctx context.Context) error {
+func (p *phase) setUp(ctx context.Context) error {
 	if err := os.MkdirAll(p.dir, 0o711); err != nil {
 		return storage("create the phase's folder", err)
 	}
@@ -185,7 +189,19 @@ func (p *phase) verifyStage(ctx context.Context) error {
 		return err
 	}
 	p.verified = v
-	return nil
+	return p.bracket()
+}
+
+// bracket notes the filter's state before the first sandbox starts, and again
+// when the last one has stopped and all that it sent has arrived.
+func (p *phase) bracket() error {
+	p.onClose(func(ctx context.Context) error {
+		if err := p.world.Sync(ctx); err != nil {
+			return fmt.Errorf("wait for the witness: %w", err)
+		}
+		return p.markFilter(1)
+	})
+	return p.markFilter(0)
 }
 
 // event takes one record of the enforcing proxy.
@@ -220,11 +236,12 @@ func (p *phase) filterIntact() bool {
 
 // filterLog is what the packet keeps of the filter.
 type filterLog struct {
+	Phase  string               `json:"phase"`
 	Before boundary.FilterState `json:"before"`
 	After  boundary.FilterState `json:"after"`
 	Checks []string             `json:"checks"`
 }
 
-func (p *phase) filterLog() ([]byte, error) {
-	return json.Marshal(filterLog{Before: p.filter[0], After: p.filter[1], Checks: p.verified.Checks})
+func (p *phase) filterLog() filterLog {
+	return filterLog{Phase: p.name, Before: p.filter[0], After: p.filter[1], Checks: p.verified.Checks}
 }

@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/wallproof/wallproof/battery/witness"
@@ -134,6 +135,7 @@ func (p *phase) startOpenProxy(ctx context.Context, files []procs.NamedFile) err
 	if err != nil {
 		return err
 	}
+	p.open = open
 	p.onClose(open.Stop)
 	p.caPEM = p.worldCA.CertPEM
 	return nil
@@ -142,23 +144,41 @@ func (p *phase) startOpenProxy(ctx context.Context, files []procs.NamedFile) err
 // startProxy starts an enforcing proxy with one tenant's secrets, all of them
 // canaries, and returns its certificate authority.
 func (p *phase) startProxy(ctx context.Context, files []procs.NamedFile, secrets tenantSecrets) (string, error) {
-	l := proxy.Launch{Argv: p.r.self("proxy"), NetNS: p.stage.RouterNS(), UID: proxyUID, GID: proxyUID, Event: p.event}
-	l.Config = proxy.Config{
-		RunID: p.r.id, Policy: string(p.r.canonical), Secrets: secrets.proxy(), Broker: p.canaries.broker(),
-		Upstream: proxy.Upstream{RootsPEM: p.worldCA.CertPEM, Resolver: worldResolver},
-		Breaks:   p.r.opt.Breaks.proxy(),
-	}
-	if err := addListeners(&l, files); err != nil {
+	listeners, err := proxyListeners(files)
+	if err != nil {
 		return "", err
 	}
-	px, err := proxy.Start(ctx, l)
+	for _, l := range listeners {
+		if !slices.Contains(p.kinds, string(l.Kind)) {
+			p.kinds = append(p.kinds, string(l.Kind))
+		}
+	}
+	px, err := proxy.Start(ctx, proxy.Launch{Argv: p.r.self("proxy"), NetNS: p.stage.RouterNS(), UID: proxyUID, GID: proxyUID, Listeners: listeners, OnEvent: p.event,
+		Config: proxy.Config{
+			RunID: p.r.id, Policy: string(p.r.canonical), Secrets: secrets, BrokerKeys: p.canaries.brokerKeys(p.r.policy),
+			Upstream: proxy.Upstream{RootsPEM: p.worldCA.CertPEM, Resolver: worldResolver},
+			Breaks:   p.r.opt.Breaks.proxy(),
+		}})
 	if err != nil {
 		return "", err
 	}
 	p.onClose(px.Stop)
-	if px.Ready.PolicyHash != p.r.policyDigest {
-		return "", fmt.Errorf("the proxy enforces policy %s and not %s", px.Ready.PolicyHash, p.r.policyDigest)
+	if px.Ready.PolicyDigest != p.r.policyDigest {
+		return "", fmt.Errorf("the proxy enforces policy %s and not %s", px.Ready.PolicyDigest, p.r.policyDigest)
 	}
 	p.enforcement = px.Ready.Enforcement
 	return px.Ready.CAPEM, nil
+}
+
+// proxyListeners names what each of the router's sockets speaks.
+func proxyListeners(files []procs.NamedFile) ([]proxy.Listener, error) {
+	var out []proxy.Listener
+	for _, f := range files {
+		kind, ok := enforcingSocket(f.Name)
+		if !ok {
+			return nil, fmt.Errorf("the boundary offers a socket %q that the proxy does not know", f.Name)
+		}
+		out = append(out, proxy.Listener{Kind: kind, File: f.File})
+	}
+	return out, nil
 }

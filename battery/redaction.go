@@ -74,7 +74,7 @@ func proveRedaction(dir string, secrets []string) ([]byte, error) {
 		proof.Hits += int64(hits(r, data))
 		e := encodings[n%len(encodings)]
 		proof.Control.Planted++
-		proof.Control.Found += found(r, plant(data, e.write(planted)))
+		proof.Control.Found += found(r, implant(data, e.write(planted)))
 	}
 	for _, e := range encodings { // each encoding at least once, however few the files
 		proof.Control.Planted++
@@ -124,8 +124,8 @@ func found(r *redact.Redactor, data []byte) int64 {
 	return 0
 }
 
-// plant puts a value into the middle of a copy of data.
-func plant(data []byte, value string) []byte {
+// implant puts a value into the middle of a copy of data.
+func implant(data []byte, value string) []byte {
 	out := append([]byte(nil), data[:len(data)/2]...)
 	out = append(out, value...)
 	return append(out, data[len(data)/2:]...)

@@ -1,6 +1,7 @@
 package battery
 
 import (
+	"encoding/base64"
 	"fmt"
 	"net/url"
 	"slices"
@@ -209,4 +210,22 @@ func hostPair(name string, port uint16) probes.Pair {
 		return probes.Pair{V4: addr.Host4(name).String(), V6: addr.Host6(name).String()}
 	}
 	return probes.Pair{V4: fmt.Sprintf("%s:%d", addr.Host4(name), port), V6: fmt.Sprintf("[%s]:%d", addr.Host6(name), port)}
+}
+
+// headerValue is the value of a header field that carries a secret, or what
+// stands in its place.
+func headerValue(s policy.Setting, value string) string {
+	switch s.As {
+	case policy.InjectBearer:
+		return "Bearer " + value
+	case policy.InjectBasic:
+		return "Basic " + base64.StdEncoding.EncodeToString([]byte(s.Username+":"+value))
+	}
+	return s.Prefix + value
+}
+
+// otherRepository names a repository at the same forge that no policy is about.
+func otherRepository(repo string) string {
+	owner, _, _ := strings.Cut(repo, "/")
+	return owner + "/wallproof-other"
 }

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"time"
 
 	"github.com/wallproof/wallproof/attest/manifest"
@@ -151,7 +152,7 @@ func (r *run) execute(ctx context.Context) (*Result, error) {
 	if err := r.openPhases(ctx); err != nil {
 		return nil, err
 	}
-	r.plan = plan(catalog.All(), r.unmet())
+	r.plan = plan(r.selected(), r.unmet())
 	if err := r.writeRun(started); err != nil {
 		return nil, err
 	}
@@ -162,12 +163,26 @@ func (r *run) execute(ctx context.Context) (*Result, error) {
 	return r.record()
 }
 
+// selected are the techniques that this run is about.
+func (r *run) selected() []catalog.Technique {
+	if len(r.opt.Only) == 0 {
+		return catalog.All()
+	}
+	var out []catalog.Technique
+	for _, t := range catalog.All() {
+		if slices.Contains(r.opt.Only, t.ID) {
+			out = append(out, t)
+		}
+	}
+	return out
+}
+
 // openPhases builds both phases side by side; nothing untrusted runs yet but
 // the probe that measures the sandbox.
 func (r *run) openPhases(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	for _, p := range []*phase{r.control, r.attack} {
-		g.Go(func() error { return p.open(ctx) })
+		g.Go(func() error { return p.setUp(ctx) })
 	}
 	if err := g.Wait(); err != nil {
 		return err

@@ -15,6 +15,7 @@ import (
 	"syscall"
 
 	"github.com/urfave/cli/v2"
+	"github.com/wallproof/wallproof/internal/reexec"
 	"github.com/wallproof/wallproof/internal/term"
 	"github.com/wallproof/wallproof/internal/version"
 )
@@ -43,7 +44,7 @@ func (e *exitError) Error() string {
 func (e *exitError) Unwrap() error { return e.err }
 
 func main() {
-	if code, ok := runInternal(os.Args); ok {
+	if code, ok := reexec.Main(os.Args); ok {
 		os.Exit(code)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)

@@ -1,0 +1,165 @@
+package battery
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"net/netip"
+	"strings"
+
+	"github.com/wallproof/wallproof/battery/boundary"
+	"github.com/wallproof/wallproof/policy"
+	"github.com/wallproof/wallproof/probes"
+	"github.com/wallproof/wallproof/probes/catalog"
+	"github.com/wallproof/wallproof/probes/plant"
+)
+
+// factsFor is what the attempts in one box are told. It is the same in both
+// phases but for placeholders: in the control there is nothing in a secret's
+// place, so the placeholder is the canary itself.
+func (p *phase) factsFor(name string) (probes.Facts, error) {
+	box, ok := p.stage.Box(name)
+	if !ok {
+		return probes.Facts{}, errors.New("the boundary has no such box")
+	}
+	r := p.r.roles
+	f := probes.Facts{
+		IPv6: box.IPv6.IsValid(), Self: pair(box.IPv4, box.IPv6, 0), Gateway: pair(box.Gateway4, box.Gateway6, 0),
+		Proxy:    pair(box.Gateway4, box.Gateway6, boundary.PortProxy),
+		SOCKS:    pair(box.Gateway4, box.Gateway6, boundary.PortSOCKS),
+		Resolver: pair(box.Gateway4, box.Gateway6, boundary.PortDNS),
+		CAFile:   caFile, Outside: p.outside().Outside, Blocked: r.blocked,
+		Local:    probes.Local{ProbeMount: toolsMount, Shared: plant.SharedMount, HostMount: plant.HostMount},
+		Tenant:   p.tenantFacts(),
+		Agent:    probes.Agent{Workspace: workspace, SecretEnv: p.canaries.plant().AgentToken.Name, SecretIn: secretIn},
+		Searches: []string{"/root", "/home", "/tmp", "/var/tmp", "/workspace", "/etc", "/run", "/dev/shm"},
+	}
+	if r.allowed != nil {
+		f.Allowed = target(r.allowed.Request)
+		f.Allowed.Write = r.write
+	}
+	if len(r.injected) > 0 {
+		f.Injected = p.secretFacts(r.injected[0])
+	}
+	if len(r.injected) > 1 {
+		f.Other = p.secretFacts(r.injected[1])
+	}
+	if r.lease != nil {
+		f.Broker = p.brokerFacts(r.lease)
+	}
+	if m := p.r.policy.Model; m != nil {
+		f.Model = probes.Model{URL: "http://" + policy.ModelHost}
+	}
+	return f, nil
+}
+
+// Where the obedient agent works.
+const (
+	workspace = "/workspace"
+	secretIn  = workspace + "/.env"
+)
+
+// pair writes addresses, with a port where it is not 0.
+func pair(v4, v6 netip.Addr, port uint16) probes.Pair {
+	var out probes.Pair
+	write := func(a netip.Addr) string {
+		switch {
+		case !a.IsValid():
+			return ""
+		case port == 0:
+			return a.String()
+		}
+		return netip.AddrPortFrom(a, port).String()
+	}
+	out.V4, out.V6 = write(v4), write(v6)
+	return out
+}
+
+func target(r policy.Request) probes.Target {
+	method := r.Method
+	if method == "" {
+		method = "GET"
+	}
+	return probes.Target{Scheme: r.Scheme, Host: r.Host.String(), Port: int(r.Port), Method: method, Prefix: strings.TrimSuffix(r.Path, "/"),
+		Addr: hostPair(r.Host.String(), 0)}
+}
+
+func (p *phase) secretFacts(i injected) probes.Secret {
+	s := p.canaries.own.find(i.setting.Secret)
+	if !p.attacking() {
+		s.Placeholder = s.Value
+	}
+	t := target(i.sample.Request)
+	return probes.Secret{Scheme: t.Scheme, Host: t.Host, Port: t.Port, Prefix: t.Prefix, Header: i.setting.Header,
+		Value: headerValue(i.setting, s.Placeholder), Placeholder: s.Placeholder, Env: s.Name, Addr: t.Addr}
+}
+
+func (p *phase) brokerFacts(l *policy.Lease) probes.Broker {
+	base := "https://" + l.Broker.Host
+	if l.Broker.Port != 443 {
+		base = fmt.Sprintf("%s:%d", base, l.Broker.Port)
+	}
+	b := probes.Broker{Repo: base + "/" + l.Repository.Name + ".git", OtherRepo: base + "/" + otherRepository(l.Repository.Name) + ".git",
+		Placeholder: p.canaries.gitMark, API: l.Broker.API, OtherRef: "refs/heads/main"}
+	if !p.attacking() {
+		b.Placeholder = p.canaries.git
+	}
+	for _, ref := range l.Repository.Push {
+		b.Ref = strings.Replace(ref, "*", "wallproof", 1)
+		break
+	}
+	for _, ref := range []string{"refs/heads/main", "refs/heads/release", "refs/heads/wallproof-protected"} {
+		if !l.AllowsPush(ref) {
+			b.OtherRef = ref
+			break
+		}
+	}
+	return b
+}
+
+func (p *phase) tenantFacts() probes.Tenant {
+	box, ok := p.stage.Box(boxTenant)
+	if !ok {
+		return probes.Tenant{}
+	}
+	secret := p.canaries.plant().Tenant
+	t := probes.Tenant{Addr: pair(box.IPv4, box.IPv6, 0), Port: tenantPort, Name: boxTenant, ID: p.sandboxes[boxTenant].ID(), Identity: boxTenant,
+		Placeholder: secret.Placeholder, Shared: plant.SharedMount, Socket: plant.NeighbourSocket}
+	if !p.attacking() {
+		t.Placeholder = secret.Value
+	}
+	if len(p.r.roles.injected) > 0 {
+		t.Host = p.r.roles.injected[0].sample.Request.Host.String()
+	}
+	return t
+}
+
+// unmet says which requirements of the catalogue this policy, driver, kernel and
+// sandbox do not meet, each with the fact that shows it.
+func (r *run) unmet() map[catalog.Requirement]string {
+	out := map[catalog.Requirement]string{}
+	maps.Copy(out, r.roles.unmet())
+	if has, why := r.attack.stage.IPv6(); !has {
+		out[catalog.NeedsIPv6] = why
+	}
+	if !r.driver.Snapshots {
+		out[catalog.NeedsSnapshot] = "the driver takes no snapshots"
+	}
+	out[catalog.NeedsControlAPI] = "the fabric has no control API with an address"
+	if u := imageUser(r.opt.Image.Config.Config.User); u.UID != 0 {
+		out[catalog.NeedsRoot] = fmt.Sprintf("processes inside run as uid %d", u.UID)
+	}
+	for req, key := range measured {
+		if fact := r.facts[key]; fact != "" && fact != "yes" {
+			out[req] = key + ": " + fact
+		}
+	}
+	return out
+}
+
+// measured maps requirements to the fact of the probe that tells whether they
+// are met.
+var measured = map[catalog.Requirement]string{
+	catalog.NeedsRawSocket: "rawSocket",
+	catalog.NeedsProcMem:   "procMem",
+}

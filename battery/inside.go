@@ -1,0 +1,150 @@
+package battery
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"time"
+
+	"github.com/wallproof/wallproof/attest/manifest"
+	"github.com/wallproof/wallproof/battery/judge"
+	"github.com/wallproof/wallproof/battery/sandbox"
+	"github.com/wallproof/wallproof/probes"
+)
+
+// Bounds on what runs inside.
+const (
+	planTimeout  = 2 * time.Minute
+	factsTimeout = 20 * time.Second
+	maxStderr    = 8 << 10
+)
+
+// newKey draws the key that authenticates one execution's result lines.
+func newKey() (string, error) {
+	raw := make([]byte, probes.MinKeyBytes)
+	if _, err := rand.Read(raw); err != nil {
+		return "", fmt.Errorf("draw the probe's key: %w", err)
+	}
+	return hex.EncodeToString(raw), nil
+}
+
+// tool is the path of one of our binaries inside every sandbox.
+func tool(hostPath string) string { return toolsMount + "/" + filepath.Base(hostPath) }
+
+// withHeartbeats puts heartbeats before, between and after the items of a
+// sandbox.
+func (p *phase) withHeartbeats(id, box string, items []probes.Item) []probes.Item {
+	beat := func(position string) probes.Item {
+		return probes.Item{Technique: id, Variant: position, Nonce: judge.HeartbeatNonce(p.r.nonceKey, p.r.id, box, position, p.name)}
+	}
+	half := len(items) / 2
+	out := append([]probes.Item{beat(judge.Before)}, items[:half]...)
+	out = append(out, beat(judge.Between))
+	out = append(out, items[half:]...)
+	return append(out, beat(judge.After))
+}
+
+// execute runs a plan with one of our binaries inside a sandbox and takes the
+// lines that authenticate. An item without one is recorded as crashed.
+func (p *phase) execute(ctx context.Context, sb sandbox.Sandbox, box, binary string, env []string, user *sandbox.User, pl probes.Plan) error {
+	key, err := newKey()
+	if err != nil {
+		return err
+	}
+	pl.Key = key
+	input, err := json.Marshal(pl)
+	if err != nil {
+		return fmt.Errorf("encode the plan: %w", err)
+	}
+	pr, pw := io.Pipe()
+	reader, err := probes.NewReader(pr, key)
+	if err != nil {
+		return err
+	}
+	var stderr limitedBuffer
+	ended := make(chan error, 1)
+	go func() {
+		_, err := sb.Exec(ctx, sandbox.Command{Argv: []string{tool(binary), "run"}, Env: env, User: user,
+			Stdin: bytes.NewReader(append(input, '\n')), Stdout: pw, Stderr: &stderr, Timeout: planTimeout})
+		pw.Close()
+		ended <- err
+	}()
+	seen := p.collect(reader, box, len(pl.Items))
+	pr.Close()
+	if err := <-ended; err != nil && ctx.Err() != nil {
+		return ctx.Err()
+	} else if err != nil && len(seen) == 0 {
+		return fmt.Errorf("run %s in %s: %w: %s", filepath.Base(binary), box, err, stderr.text())
+	}
+	for _, item := range pl.Items {
+		if !seen[item.Nonce] {
+			p.observe(manifest.Observation{Side: manifest.SideRunner, Nonce: item.Nonce, Time: p.r.now(), Sandbox: box, Sign: manifest.SignCrashed,
+				Detail: "no authenticated result arrived"})
+		}
+	}
+	return nil
+}
+
+// collect reads result lines until the output ends, and notes whose arrived.
+func (p *phase) collect(reader *probes.Reader, box string, total int) map[string]bool {
+	seen := map[string]bool{}
+	for {
+		o, err := reader.Next()
+		if err != nil {
+			break
+		}
+		o.Sandbox = box
+		seen[o.Nonce] = true
+		p.observe(o)
+		if len(seen)%16 == 0 || len(seen) == total {
+			p.step("%s: %d of %d attempts", box, len(seen), total)
+		}
+	}
+	p.mu.Lock()
+	p.ignored += reader.Stats().Ignored()
+	p.mu.Unlock()
+	return seen
+}
+
+// measure asks the probe inside the work sandbox for the facts of its
+// isolation.
+func (p *phase) measure(ctx context.Context) (map[string]string, error) {
+	var out, stderr limitedBuffer
+	exit, err := p.sandboxes[boxWork].Exec(ctx, sandbox.Command{Argv: []string{tool(p.r.opt.Probe), "facts"}, Stdout: &out, Stderr: &stderr, Timeout: factsTimeout})
+	if err == nil && exit != 0 {
+		err = fmt.Errorf("exit status %d: %s", exit, stderr.text())
+	}
+	if err != nil {
+		return nil, fmt.Errorf("measure the sandbox from inside: %w", err)
+	}
+	var facts map[string]string
+	if err := json.Unmarshal(out.data, &facts); err != nil {
+		return nil, fmt.Errorf("read the facts of the sandbox: %w", err)
+	}
+	return facts, nil
+}
+
+// limitedBuffer keeps the first bytes of an output and drops the rest.
+type limitedBuffer struct{ data []byte }
+
+// maxKept bounds what is kept of an output that is read whole.
+const maxKept = 256 << 10
+
+func (b *limitedBuffer) Write(data []byte) (int, error) {
+	if room := maxKept - len(b.data); room > 0 {
+		b.data = append(b.data, data[:min(room, len(data))]...)
+	}
+	return len(data), nil
+}
+
+func (b *limitedBuffer) text() string {
+	return string(bytes.TrimSpace(b.data[:min(len(b.data), maxStderr)]))
+}
+
+var errNoSnapshots = errors.New("the driver takes no snapshots")

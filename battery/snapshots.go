@@ -1,0 +1,158 @@
+package battery
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/wallproof/wallproof/attest/manifest"
+	"github.com/wallproof/wallproof/battery/sandbox"
+	"github.com/wallproof/wallproof/probes"
+	"github.com/wallproof/wallproof/probes/catalog"
+	"github.com/wallproof/wallproof/probes/nonce"
+	"github.com/wallproof/wallproof/probes/plant"
+)
+
+// snapshots is the part of a run about what one run leaves for the next. Its
+// sandboxes have no network but loopback.
+//
+// One sandbox of the prior run is started, checkpointed clean (the base), then
+// used and planted in, and checkpointed again (its lineage). The attack searches
+// in a sandbox started afresh and in one restored from the base. The control
+// searches where the prior run's canaries must be found: in a sandbox that holds
+// them, and in one restored from the lineage.
+type snapshots struct {
+	r       *run
+	half    map[string]*phase // by phase: only for canaries, planting and what was seen
+	ignored int
+}
+
+func (s *snapshots) close() error {
+	for _, p := range s.half {
+		if err := p.close(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *snapshots) observations(phaseName string) []manifest.Observation {
+	if p := s.half[phaseName]; p != nil {
+		return p.own
+	}
+	return nil
+}
+
+// run runs both phases' snapshot techniques, as far as any apply.
+func (s *snapshots) run(ctx context.Context) error {
+	fresh, restored := applicable(s.r.plan, catalog.StageFresh), applicable(s.r.plan, catalog.StageRestored)
+	if len(fresh)+len(restored) == 0 {
+		return nil
+	}
+	s.half = map[string]*phase{}
+	for _, of := range []*phase{s.r.control, s.r.attack} {
+		p := &phase{r: s.r, name: of.name, letter: of.letter + "s", canaries: of.canaries, dir: filepath.Join(s.r.state, of.letter+"s"), sandboxes: map[string]sandbox.Sandbox{}, env: map[string][]string{}}
+		if err := p.prepareOffline(); err != nil {
+			return err
+		}
+		s.half[of.name] = p
+	}
+	steps := []func(context.Context) error{s.fresh, s.restored}
+	for _, step := range steps {
+		if err := step(ctx); err != nil {
+			return fmt.Errorf("snapshot: %w", err)
+		}
+	}
+	s.ignored = s.half[nonce.PhaseControl].ignored + s.half[nonce.PhaseAttack].ignored
+	return s.close()
+}
+
+// prepareOffline makes what sandboxes without a network need.
+func (p *phase) prepareOffline() error {
+	if err := os.MkdirAll(p.dir, 0o711); err != nil {
+		return storage("create the folder for snapshots", err)
+	}
+	tools, err := toolsFolder(p.dir, p.r.opt.Probe, p.r.opt.Agent)
+	p.mounts = []sandbox.Mount{tools}
+	return err
+}
+
+// fresh: a new sandbox, started while a prior run's canaries exist elsewhere (the
+// attack), or in the very sandbox in which they do (the control).
+func (s *snapshots) fresh(ctx context.Context) error {
+	for _, p := range s.half {
+		p.step("snapshot: search a fresh sandbox")
+		place := p.planting().Fresh
+		if err := p.startAndPlant(ctx, string(catalog.StageFresh), p.spec(string(catalog.StageFresh), place), place); err != nil {
+			return err
+		}
+		if err := p.search(ctx, catalog.StageFresh, p.sandboxes[string(catalog.StageFresh)]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// restored takes the two checkpoints, and searches in a sandbox restored from
+// the one that belongs to the phase.
+func (s *snapshots) restored(ctx context.Context) error {
+	driver, ok := s.r.opt.Driver.(sandbox.Snapshotter)
+	if !ok {
+		return errNoSnapshots
+	}
+	for _, p := range s.half {
+		if err := p.searchRestored(ctx, driver); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p *phase) searchRestored(ctx context.Context, driver sandbox.Snapshotter) error {
+	const prior = "prior"
+	place := p.planting().Prior
+	spec := p.spec(prior, plant.Place{})
+	p.step("snapshot: checkpoint a prior run")
+	if err := p.startAndPlant(ctx, prior, spec, plant.Place{}); err != nil {
+		return err
+	}
+	sb := p.sandboxes[prior]
+	image := filepath.Join(p.dir, "checkpoint")
+	if p.attacking() { // the base is taken before the prior run does anything
+		if err := driver.Checkpoint(ctx, sb, image, true); err != nil {
+			return err
+		}
+	}
+	if err := p.plant(ctx, prior, sb, lastWins(append(spec.Env, place.Env...)), place); err != nil {
+		return err
+	}
+	if !p.attacking() { // the lineage has seen it all
+		if err := driver.Checkpoint(ctx, sb, image, true); err != nil {
+			return err
+		}
+	}
+	if err := sb.Stop(ctx); err != nil {
+		return err
+	}
+	p.step("snapshot: restore and search")
+	again := spec
+	again.ID = fmt.Sprintf("wallproof-%s-%s-%s", p.r.id, p.letter, catalog.StageRestored)
+	sb, err := driver.Restore(ctx, again, image)
+	if err != nil {
+		return err
+	}
+	p.undo = append(p.undo, sb.Stop)
+	return p.search(ctx, catalog.StageRestored, sb)
+}
+
+// search runs the techniques of a stage without a network.
+func (p *phase) search(ctx context.Context, stage catalog.Stage, sb sandbox.Sandbox) error {
+	var items []probes.Item
+	for _, pl := range applicable(p.r.plan, stage) {
+		items = append(items, p.r.item(pl, p.name))
+	}
+	facts := probes.Facts{Local: probes.Local{ProbeMount: toolsMount, Shared: plant.SharedMount, HostMount: plant.HostMount},
+		Searches: []string{"/root", "/home", "/tmp", "/var/tmp", workspace, "/etc", "/run", "/dev/shm"}}
+	return p.execute(ctx, sb, string(stage), p.r.opt.Probe, p.env[string(stage)], nil, probes.Plan{Facts: facts, Items: items})
+}

@@ -1,0 +1,71 @@
+//go:build breaks
+
+// Command wallproof-breaks tests the battery itself: it opens one hole in the
+// boundary, as a file describes, runs the techniques that must notice, and fails
+// when none did. Only this binary has the hooks for it.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/urfave/cli/v2"
+	"github.com/wallproof/wallproof/internal/reexec"
+	"github.com/wallproof/wallproof/internal/term"
+)
+
+func main() {
+	if code, ok := reexec.Main(os.Args); ok {
+		os.Exit(code)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	app := cli.NewApp()
+	app.Name = "wallproof-breaks"
+	app.Usage = "open one hole in the boundary and see whether the battery notices"
+	app.HideVersion = true
+	app.Commands = []*cli.Command{{
+		Name: "run", Usage: "run seeded breaks, each from its file", ArgsUsage: "FILE…",
+		Description: "Ends with a line a vector and `total: N/N`; exit code 2 when a break was missed.\n\nExample:\n   wallproof-breaks run testdata/breaks/*.yaml",
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "policy", Usage: "policy under test in place of the demo's (`FILE`)"},
+			&cli.BoolFlag{Name: "all", Usage: "run the whole battery for each break, not only the techniques that must catch it"},
+		},
+		Action: func(c *cli.Context) error { return runFiles(c) },
+	}}
+	app.ExitErrHandler = func(*cli.Context, error) {}
+	if err := app.RunContext(ctx, os.Args); err != nil {
+		term.Error(os.Stderr, err)
+		if errors.Is(err, errMissed) {
+			os.Exit(2)
+		}
+		os.Exit(1)
+	}
+}
+
+var errMissed = errors.New("a seeded break was not noticed")
+
+func runFiles(c *cli.Context) error {
+	files := c.Args().Slice()
+	if len(files) == 0 {
+		return errors.New("name at least one file; `wallproof-breaks run --help` shows how")
+	}
+	s, err := newStand(c.Context, c.String("policy"), c.Bool("all"))
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	for _, file := range files {
+		if err := s.runFile(c.Context, file); err != nil {
+			return fmt.Errorf("%s: %w", file, err)
+		}
+	}
+	if caught, total := s.summary(c.App.Writer); caught < total {
+		return errMissed
+	}
+	return nil
+}
