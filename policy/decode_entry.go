@@ -45,7 +45,10 @@ var entryFields = []field[rawEntry]{
 // defaultPorts are those of an allow entry or rule that lists none.
 func defaultPorts() []PortRange { return []PortRange{{443, 443}} }
 
-var httpsOnly = defaultPorts()
+var (
+	httpsOnly = defaultPorts()
+	everyPort = []PortRange{{1, 65535}}
+)
 
 func (d *decoder) allowList(n *strict.Node, out *[]Entry) *Error { return d.entryList(n, out, true) }
 func (d *decoder) blockList(n *strict.Node, out *[]Entry) *Error { return d.entryList(n, out, false) }
@@ -99,8 +102,11 @@ func (d *decoder) entry(n *strict.Node, allow bool) (Entry, *Error) {
 	if err != nil {
 		return Entry{}, err
 	}
-	if allow && r.entry.Ports == nil {
+	switch {
+	case allow && r.entry.Ports == nil:
 		r.entry.Ports = httpsOnly
+	case !allow && slices.Equal(r.entry.Ports, everyPort):
+		r.entry.Ports = nil
 	}
 	return r.entry, nil
 }
@@ -347,6 +353,9 @@ func (d *decoder) pathPrefix(n *strict.Node, s string) (string, *Error) {
 	p, err := host.CleanPath(s)
 	if err != nil {
 		return "", d.fail(n, "%.64q: %v", s, err)
+	}
+	if p != "/" && string(host.FoldPath(nil, p)) == "/" {
+		return "", d.fail(n, "%.64q has nothing but parameters, dots and spaces, which servers ignore", s)
 	}
 	return p, nil
 }

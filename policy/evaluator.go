@@ -1,16 +1,25 @@
 package policy
 
 import (
-	"errors"
 	"net/netip"
+	"strings"
 
 	"github.com/wallproof/wallproof/policy/host"
 )
 
 // Evaluator answers for one phase of a policy. It is immutable and safe for
-// concurrent use; Name, Address, Request and Injection do not allocate.
+// concurrent use. Name, Address, Request and Injection do not allocate for
+// requests in ordinary form.
 type Evaluator struct {
-	policy *Policy
+	policy   *Policy // without entries
+	phase    Phase
+	mode     Mode
+	set      *ruleSet
+	digest   string
+	others   map[Phase]*Evaluator
+	services map[string]*Service
+	inject   injections
+	brokers  map[uint32][]*Broker // by name id
 }
 
 // Request is what a proxy knows once it has read a request's head.
@@ -19,90 +28,264 @@ type Request struct {
 	Host    host.Host
 	Port    uint16
 	Method  string
-	Path    string // raw, as sent
-	Upgrade bool   // asks for WebSocket; allowed by entries that list no methods, or list UPGRADE
+	Path    string // raw, as sent, with or without query
+	Upgrade bool   // asks for WebSocket; an entry that lists methods has to list UPGRADE too
 }
 
-// Compile builds the evaluator of the agent phase, and those of set-up and
-// verifier with it (see Phase). A policy that contradicts itself is refused; the
-// error is an *Error.
-func Compile(p *Policy) (*Evaluator, error) { return nil, errors.New("policy: not built yet") }
+// Phase returns the evaluator of another phase of the same policy. Secrets,
+// broker, model and services belong to the agent phase alone.
+func (e *Evaluator) Phase(p Phase) *Evaluator { return e.others[p] }
 
-// Phase returns the evaluator of another phase of the same policy.
-func (e *Evaluator) Phase(p Phase) *Evaluator { return e }
+// Digest returns the policy's hash, "sha256:<hex>". It is that of the whole
+// document, whichever phase is asked.
+func (e *Evaluator) Digest() string { return e.digest }
 
-// Digest returns the policy's hash, "sha256:<hex>".
-func (e *Evaluator) Digest() string { return "" }
+// Policy returns what the evaluator was compiled from, without the entries. It
+// must not be changed.
+func (e *Evaluator) Policy() *Policy { return e.policy }
+
+// Mode returns the mode of the evaluator's phase.
+func (e *Evaluator) Mode() Mode { return e.mode }
 
 // Name is the first gate, before any lookup: may h be reached at port at all?
 // Port 0 stands for any port, for name queries. For an address it includes the
 // second gate.
-func (e *Evaluator) Name(h host.Host, port uint16) Decision { return Decision{} }
+func (e *Evaluator) Name(h host.Host, port uint16) Decision {
+	d, _ := e.name(h, port)
+	return d
+}
 
-// Address is the second gate: may a, which a lookup of h gave, be dialled? The
-// caller dials exactly a. For the model's and a service's name the caller knows
-// the address itself and does not ask.
-func (e *Evaluator) Address(h host.Host, port uint16, a netip.Addr) Decision { return Decision{} }
+// name returns the decision, and whether it depends on the request.
+func (e *Evaluator) name(h host.Host, port uint16) (Decision, bool) {
+	switch {
+	case h.IsZero():
+		return Decision{Reason: ReasonBadHost}, false
+	case h.IsAddr():
+		return e.literal(h.Addr(), port)
+	}
+	if d, ok := e.own(h.Name(), port); ok {
+		return d, false
+	}
+	var g gate
+	intercept, special := false, Reason("")
+	walk := e.walk(h.Name())
+	for walk.next() {
+		n := &e.set.nameNodes[walk.id]
+		kinds := walk.kinds()
+		if !g.decided {
+			e.set.gate(&g, *n, walk.id, true, kinds, port)
+		}
+		if n.flags&(nodeLoopback|nodeMetadata) != 0 {
+			special = ReasonMetadataName
+			if n.flags&nodeLoopback != 0 {
+				special = ReasonLocalhost
+			}
+		}
+		if n.flags&nodeInject != 0 {
+			intercept = intercept || e.inject.atPort(walk.id, kinds, port)
+		}
+		if n.flags&nodeBroker != 0 && walk.exact() {
+			intercept = intercept || e.brokersAt(walk.id, port)
+		}
+	}
+	if special != "" && !(g.decided && g.verdict == Allow && e.names(g.by, h.Name())) {
+		return Decision{Reason: special}, false
+	}
+	d := e.decision(&g)
+	d.Intercept = intercept || g.conditional
+	return d, g.conditional
+}
+
+// names reports whether a rule is for exactly this name.
+func (e *Evaluator) names(r ref, name string) bool {
+	return r.rule != nil && r.isName && r.rule.flags&ruleExact != 0 && e.set.names.Name(r.node) == name
+}
+
+// own decides on names that the proxy answers itself: the model's and those of
+// services.
+func (e *Evaluator) own(name string, port uint16) (Decision, bool) {
+	if name == reservedName || strings.HasSuffix(name, "."+reservedName) {
+		if name == ModelHost && e.policy.Model != nil && e.phase == PhaseAgent {
+			return Decision{Verdict: Allow, Reason: ReasonModel, Entry: ModelHost, Line: e.policy.Model.Pos.Line, Intercept: true}, true
+		}
+		return Decision{Reason: ReasonDefaultDeny}, true
+	}
+	s := e.services[name]
+	if s == nil {
+		return Decision{}, false
+	}
+	d := Decision{Reason: ReasonPort, Entry: s.Name, Line: s.Pos.Line}
+	for _, p := range s.Ports {
+		if p == port || port == 0 {
+			d.Verdict, d.Reason = Allow, ReasonService
+		}
+	}
+	return d, true
+}
+
+// decision turns what the entries say into a decision; what none decides the
+// mode does.
+func (e *Evaluator) decision(g *gate) Decision {
+	d := Decision{Verdict: g.verdict, Entry: e.set.text(g.by)}
+	switch {
+	case g.decided:
+		d.Line = int(g.by.rule.line)
+		d.Reason = ReasonBlockEntry
+		if g.verdict == Allow {
+			d.Reason = ReasonAllowEntry
+			d.Pin = e.set.specs[g.by.rule.spec].pin
+		}
+	case e.mode.DefaultAllows():
+		d.Verdict, d.Reason = Allow, ReasonDefaultAllow
+	case g.nearly != "":
+		d.Reason, d.Entry, d.Line = g.nearly, e.set.text(g.near), int(g.near.rule.line)
+	default:
+		d.Reason = ReasonDefaultDeny
+	}
+	return d
+}
+
+// literal decides on an address that a client gave instead of a name: it must be
+// open as an address, and allowed like a name.
+func (e *Evaluator) literal(a netip.Addr, port uint16) (Decision, bool) {
+	if d := e.layers(a, port); !d.Allowed() {
+		return d, false
+	}
+	var g gate
+	e.set.eachNode(a, func(n node, id uint32) bool {
+		e.set.gate(&g, n, id, false, ruleCIDR, port)
+		return !g.decided
+	})
+	d := e.decision(&g)
+	d.Intercept = g.conditional || e.inject.atAddress(a, port)
+	return d, g.conditional
+}
+
+// Address is the second gate: may a, which a lookup of h gave, be dialled for
+// h? The caller has asked Name before, and dials exactly a. For the model's name
+// and those of services the caller knows the address itself and does not ask.
+func (e *Evaluator) Address(h host.Host, port uint16, a netip.Addr) Decision {
+	a = a.WithZone("").Unmap()
+	if h.IsAddr() {
+		if h.Addr() != a {
+			return Decision{Reason: ReasonBadHost}
+		}
+		return e.Name(h, port)
+	}
+	return e.layers(a, port)
+}
+
+// layers asks for every address that a connection to a would reach.
+func (e *Evaluator) layers(a netip.Addr, port uint16) Decision {
+	c := host.Classify(a)
+	if len(c.Layers()) == 0 {
+		return Decision{Reason: ReasonBadHost}
+	}
+	d := Decision{Verdict: Allow, Reason: ReasonPublic}
+	for _, l := range c.Layers() {
+		v, why, by := e.set.opens(l, port)
+		if v == Deny {
+			if why != ReasonBlockEntry {
+				why = Reason(c.Class)
+			}
+			return Decision{Reason: why, Entry: e.set.text(by), Line: by.line()}
+		}
+		if why == ReasonOpened {
+			d.Reason, d.Entry, d.Line = why, e.set.text(by), by.line()
+		}
+	}
+	return d
+}
+
+func (r ref) line() int {
+	if r.rule == nil {
+		return 0
+	}
+	return int(r.rule.line)
+}
 
 // Request decides on a request. It includes Name, not Address.
-func (e *Evaluator) Request(r Request) Decision { return Decision{} }
-
-// Injection returns the rule that applies to an allowed request, or nil.
-func (e *Evaluator) Injection(r Request) *Rule { return nil }
-
-// Lease says which brokered repository a request is about.
-type Lease struct {
-	Broker     *Broker
-	Repository *Repository // nil: none of the broker's; a push to it has to be refused
-	Name       string      // "owner/name" as asked for, lower case
-	Service    string      // "git-upload-pack" (fetch) or "git-receive-pack" (push)
+func (e *Evaluator) Request(r Request) Decision {
+	first, conditional := e.name(r.Host, r.Port)
+	if !first.Allowed() || !conditional {
+		return first
+	}
+	q := query{port: r.Port, method: e.set.methodBit(r.Method), wants: r.Upgrade}
+	if r.Upgrade {
+		q.upgrade = e.set.methodBit(methodUpgrade)
+	}
+	var buf [512]byte
+	clean, err := host.CleanPath(r.Path)
+	if err == nil {
+		q.clean = clean
+		q.folded = host.FoldPath(buf[:0], clean)
+	}
+	var g gate
+	ambiguous := false
+	each := func(n node, id uint32, isName bool, kinds uint8) {
+		if err != nil && n.flags&nodePaths != 0 {
+			ambiguous = true
+			return
+		}
+		e.set.request(&g, n, id, isName, kinds, &q)
+	}
+	if r.Host.IsAddr() {
+		e.set.eachNode(r.Host.Addr(), func(n node, id uint32) bool {
+			each(n, id, false, ruleCIDR)
+			return !g.decided && !ambiguous
+		})
+	} else {
+		for walk := e.walk(r.Host.Name()); !g.decided && !ambiguous && walk.next(); {
+			each(e.set.nameNodes[walk.id], walk.id, true, walk.kinds())
+		}
+	}
+	if ambiguous {
+		return Decision{Reason: ReasonAmbiguousPath, Intercept: true}
+	}
+	d := e.decision(&g)
+	d.Intercept = true
+	return d
 }
 
-// Repository returns the repository that a git smart HTTP request to a broker's
-// host is about. query is the raw query ("service=git-receive-pack" of the first
-// request). ok is false for every other request.
-func (e *Evaluator) Repository(r Request, query string) (l Lease, ok bool) { return Lease{}, false }
-
-// AllowsPush reports whether a full ref name may be pushed.
-func (l Lease) AllowsPush(ref string) bool { return false }
-
-// Policy returns what the evaluator was compiled from, without the entries.
-func (e *Evaluator) Policy() *Policy { return e.policy }
-
-// Routing is how a sandbox's connections reach the proxy.
-type Routing string
-
-// The routings.
-const (
-	RoutingSelective Routing = "selective" // only the hosts that the policy names
-	RoutingCatchAll  Routing = "catch-all" // every connection; the proxy is the only way out
-)
-
-// Routing derives the routing from the policy.
-func (e *Evaluator) Routing() RoutingPlan { return RoutingPlan{} }
-
-// RoutingPlan says how to route and why.
-type RoutingPlan struct {
-	Routing Routing
-	Why     string   // what makes it catch-all, or "" for selective
-	Line    int      // of the entry that does
-	Hosts   []string // selective: the exact names to redirect, sorted
+// walk goes through the nodes of a name, the name itself first, then those of
+// its parents.
+type walk struct {
+	set   *ruleSet
+	name  string
+	start int // of the part that comes next
+	depth int // labels of that part
+	at    int // start of the part that id is for
+	id    uint32
 }
 
-// NothingToEnforce reports whether the policy restricts, injects, brokers and
-// serves nothing beyond what every policy denies.
-func (e *Evaluator) NothingToEnforce() bool { return false }
+func (e *Evaluator) walk(name string) walk {
+	return walk{set: e.set, name: name, depth: strings.Count(name, ".") + 1}
+}
 
-// Explain decides on a GET of a URL as it is written, as the proxy would before
-// any lookup. A text that is no URL is denied with the reason.
-func (e *Evaluator) Explain(rawURL string) Explanation { return Explanation{} }
+func (w *walk) next() bool {
+	for w.depth > 0 {
+		part := w.name[w.start:]
+		found := false
+		if w.set.names.HasDepth(w.depth) {
+			w.id, found = w.set.names.Find(part)
+		}
+		w.at = w.start
+		w.depth--
+		w.start += strings.IndexByte(part, '.') + 1
+		if found {
+			return true
+		}
+	}
+	return false
+}
 
-// Explanation is a Decision with what led to it, for people and tools.
-type Explanation struct {
-	Decision
-	URL     string // normalised, or as given when it is none
-	Method  string
-	Summary string   // one sentence
-	Notes   []string // what else will be checked or done
-	Secrets []string // names of the secrets that would be injected
+func (w *walk) exact() bool { return w.at == 0 }
+
+// kinds returns which rules of the node apply: those for its own name, or those
+// for names below it.
+func (w *walk) kinds() uint8 {
+	if w.exact() {
+		return ruleExact
+	}
+	return ruleBelow
 }

@@ -149,6 +149,9 @@ func NameClass(name string) Class {
 // MetadataNames returns the names of metadata services that are denied.
 func MetadataNames() []string { return append([]string(nil), metadataNames...) }
 
+// LocalNames returns the names of the machine itself that are denied.
+func LocalNames() []string { return append([]string(nil), localNames...) }
+
 func under(name string, set []string) bool {
 	for _, s := range set {
 		if d := len(name) - len(s); d >= 0 && name[d:] == s && (d == 0 || name[d-1] == '.') {

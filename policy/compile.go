@@ -1,0 +1,147 @@
+package policy
+
+import (
+	"fmt"
+	"net/netip"
+
+	"github.com/wallproof/wallproof/policy/host"
+)
+
+// Compile builds the evaluator of the agent phase, and those of set-up and
+// verifier with it (see Phase). A policy that contradicts itself is refused; the
+// error is an *Error. The policy must not be changed afterwards.
+func Compile(p *Policy) (*Evaluator, error) {
+	if err := p.check(); err != nil {
+		return nil, err
+	}
+	for _, pin := range p.pins() {
+		if pin.Lockfile != "" && !pin.loaded {
+			return nil, lockfileError(p.Source, pin)
+		}
+	}
+	digest, err := p.Digest()
+	if err != nil {
+		return nil, err
+	}
+	slim := p.withoutEntries()
+	all := map[Phase]*Evaluator{}
+	for _, phase := range []Phase{PhaseSetup, PhaseAgent, PhaseVerifier} {
+		e := &Evaluator{policy: slim, phase: phase, mode: p.Phase(phase).Mode, digest: digest, others: all}
+		if err := e.build(p.Phase(phase)); err != nil {
+			err.File = p.Source
+			return nil, err
+		}
+		all[phase] = e
+	}
+	e := all[PhaseAgent]
+	if err := e.checkReach(); err != nil {
+		err.File = p.Source
+		return nil, err
+	}
+	return e, nil
+}
+
+// withoutEntries returns a copy that does not hold the entries in memory.
+func (p *Policy) withoutEntries() *Policy {
+	slim := *p
+	slim.Allow, slim.Block = nil, nil
+	slim.Setup.Allow, slim.Setup.Block = nil, nil
+	slim.Verifier.Allow, slim.Verifier.Block = nil, nil
+	if m := p.Model; m != nil {
+		model := *m
+		model.HostedSearch = p.searchRule()
+		slim.Model = &model
+	}
+	return &slim
+}
+
+func (e *Evaluator) build(pp PhasePolicy) *Error {
+	extra := append(host.LocalNames(), host.MetadataNames()...)
+	agent := e.phase == PhaseAgent
+	if agent {
+		for _, s := range e.policy.Secrets {
+			for _, r := range s.Inject {
+				if _, err := netip.ParseAddr(r.Host); err != nil {
+					extra = append(extra, r.Host)
+				}
+			}
+		}
+		for _, b := range e.policy.Broker {
+			extra = append(extra, b.Host)
+		}
+	}
+	set, err := newRuleSet(pp, extra)
+	if err != nil {
+		return err
+	}
+	e.set = set
+	if !agent {
+		return nil
+	}
+	e.addRules()
+	e.brokers = map[uint32][]*Broker{}
+	for i := range e.policy.Broker {
+		b := &e.policy.Broker[i]
+		id, _ := set.names.Find(b.Host)
+		e.brokers[id] = append(e.brokers[id], b)
+		set.nameNodes[id].flags |= nodeBroker
+	}
+	e.services = map[string]*Service{}
+	for i := range e.policy.Services {
+		e.services[e.policy.Services[i].Name] = &e.policy.Services[i]
+	}
+	return nil
+}
+
+func (e *Evaluator) addRules() {
+	e.inject = injections{byName: map[uint32][]*Rule{}, byAddr: map[netip.Addr][]*Rule{}}
+	for i := range e.policy.Secrets {
+		for j := range e.policy.Secrets[i].Inject {
+			r := &e.policy.Secrets[i].Inject[j]
+			if a, err := netip.ParseAddr(r.Host); err == nil {
+				e.inject.byAddr[a] = append(e.inject.byAddr[a], r)
+				continue
+			}
+			id, _ := e.set.names.Find(r.Host)
+			e.inject.byName[id] = append(e.inject.byName[id], r)
+			e.set.nameNodes[id].flags |= nodeInject
+		}
+	}
+}
+
+// checkReach refuses a model that the policy blocks and a broker whose host it
+// does not allow.
+func (e *Evaluator) checkReach() *Error {
+	if m := e.policy.Model; m != nil {
+		if d := e.Name(m.Host, m.Port); d.Reason == ReasonBlockEntry {
+			return m.Pos.error(fmt.Sprintf("the model's host %s is blocked by %s (line %d); the model's route is an edge like any other and is not let past a block", m.Host, d.Entry, d.Line))
+		}
+	}
+	for i := range e.policy.Broker {
+		b := &e.policy.Broker[i]
+		h, err := host.Parse(b.Host)
+		if err != nil {
+			return b.Pos.error(err.Error())
+		}
+		if d := e.Name(h, b.Port); !d.Allowed() {
+			return b.Pos.error(fmt.Sprintf("the broker's host %s is not reachable at port %d (%s), so no lease could be used; allow it", b.Host, b.Port, d.Reason))
+		}
+	}
+	return nil
+}
+
+// ModelAddress decides whether the model's endpoint may be dialled at an address
+// that a lookup of its host gave. A private address needs an entry that opens it,
+// or has to be what the model's URL itself says; metadata services are never one.
+func (e *Evaluator) ModelAddress(a netip.Addr) Decision {
+	m := e.policy.Model
+	if m == nil {
+		return Decision{Reason: ReasonDefaultDeny}
+	}
+	a = a.WithZone("").Unmap()
+	d := e.layers(a, m.Port)
+	if !d.Allowed() && d.Reason != ReasonBlockEntry && d.Reason != Reason(host.ClassMetadata) && m.Host.Addr() == a {
+		d = Decision{Verdict: Allow, Reason: ReasonModel, Entry: m.URL, Line: m.Pos.Line}
+	}
+	return d
+}
