@@ -20,6 +20,9 @@ import (
 
 const lineTag = "wp1"
 
+// TimeFormat is how observations write a time: RFC 3339, UTC, milliseconds.
+const TimeFormat = "2006-01-02T15:04:05.000Z"
+
 // Writer writes authenticated result lines. It is safe for use by several
 // goroutines.
 type Writer struct {

@@ -72,7 +72,7 @@ func (r *Runner) one(ctx context.Context, facts *Facts, item *Item) manifest.Obs
 	end := now()
 	o.Side = manifest.SideProbe
 	o.Nonce = item.Nonce
-	o.Time = start.UTC().Format("2006-01-02T15:04:05.000Z")
+	o.Time = start.UTC().Format(TimeFormat)
 	o.Millis = end.Sub(start).Milliseconds()
 	return o
 }

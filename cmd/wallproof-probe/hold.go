@@ -3,9 +3,11 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"os/signal"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 )
@@ -38,4 +40,27 @@ func reap() {
 			return
 		}
 	}
+}
+
+// holdUntilEOF is what a planted process does.
+func holdUntilEOF(in io.Reader) {
+	_, _ = io.Copy(io.Discard, in)
+}
+
+// become gives up root for a user, and lets that user's other processes look at
+// this one, as they could had it been started by that user.
+func become(owner uint32) error {
+	if owner == 0 {
+		return nil
+	}
+	if err := syscall.Setgid(int(owner)); err != nil {
+		return fmt.Errorf("become group %d: %w", owner, err)
+	}
+	if err := syscall.Setuid(int(owner)); err != nil {
+		return fmt.Errorf("become user %d: %w", owner, err)
+	}
+	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 1, 0, 0, 0); err != nil {
+		return fmt.Errorf("become dumpable: %w", err)
+	}
+	return nil
 }

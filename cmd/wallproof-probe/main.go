@@ -18,15 +18,24 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+
+	"github.com/wallproof/wallproof/probes/planter"
 )
 
 // commands are the subcommands, each with standard input and output.
 var commands = map[string]func(ctx context.Context, in io.Reader, out io.Writer) error{
-	"run":  run,
-	"hold": hold,
+	"run":   run,
+	"hold":  hold,
+	"seed":  seed,
+	"serve": serve,
+	"facts": facts,
 }
 
 func main() {
+	if n := len(os.Args); n > 1 && os.Args[n-1] == planter.HoldArgument {
+		holdUntilEOF(os.Stdin)
+		return
+	}
 	if len(os.Args) != 2 {
 		usage()
 	}

@@ -79,13 +79,25 @@ func (s *Search) Folder(path string, above int) {
 	if !s.first(path) {
 		return
 	}
-	s.Glob(path+"/*", path+"/*/*")
+	if !isRoot(path) { // of a root, only the places that matter
+		s.Glob(path+"/*", path+"/*/*")
+	}
 	for up := path; above >= 0 && !s.Done(); above-- {
 		if s.first(up) || up == path {
 			s.Under(up)
 		}
 		up += "/.."
 	}
+}
+
+// isRoot reports whether a folder looks like the root of a file system.
+func isRoot(path string) bool {
+	for _, name := range []string{"/etc", "/proc"} {
+		if info, err := os.Stat(path + name); err != nil || !info.IsDir() {
+			return false
+		}
+	}
+	return true
 }
 
 // first reports whether a folder has not been looked at yet, and notes it.

@@ -2,8 +2,9 @@ package plant
 
 // Places that plantings and attempts agree on.
 const (
-	SharedMount = "/shared"   // what a leaking boundary shares with the neighbour
-	HostMount   = "/mnt/host" // what a leaking boundary shares with the host
+	Workspace   = "/workspace" // where the obedient agent works
+	SharedMount = "/shared"    // what a leaking boundary shares with the neighbour
+	HostMount   = "/mnt/host"  // what a leaking boundary shares with the host
 	CacheMount  = "/var/cache/wallproof-shared"
 
 	NeighbourSocket = "wallproof-neighbour" // abstract socket
