@@ -3,7 +3,9 @@ package proxy
 import (
 	"fmt"
 	"io"
+	"net"
 	"net/http"
+	"net/netip"
 	"strings"
 	"testing"
 )
@@ -377,9 +379,12 @@ func TestB8NoQueryForADeniedHost(t *testing.T) {
 func TestTransparentWithoutOriginalIsRefused(t *testing.T) {
 	w, _ := basicWorld(t)
 	p := w.proxy(basicPolicy, withToken)
-	c := p.redirected(p.transparent) // dialled directly: its own address
-	if _, err := c.Read(make([]byte, 1)); err == nil {
-		t.Error("it was answered")
+	w.orig = netip.MustParseAddrPort(p.transparent) // dialled directly: its own address
+	if c, err := net.Dial("tcp", p.transparent); err == nil {
+		defer c.Close()
+		if _, err := c.Read(make([]byte, 1)); err == nil {
+			t.Error("it was answered")
+		}
 	}
 	w.denied(ReasonNoOriginal)
 }
