@@ -12,7 +12,7 @@ import (
 
 // Decode reads a line into its entry: a *Run, *Technique or *Terminal. The
 // members must be exactly those that this version writes, so that nothing in the
-// line escapes whoever looks at the entry.
+// line escapes whoever looks at the entry. l must come from a Reader.
 func (l Line) Decode() (any, error) {
 	var entry any
 	switch l.Type {
@@ -25,7 +25,7 @@ func (l Line) Decode() (any, error) {
 	default:
 		return nil, &Error{Reason: ReasonType, Line: l.Seq}
 	}
-	if err := canon.UnmarshalLimits(l.Raw, lineLimits, entry); err != nil {
+	if err := canon.UnmarshalChecked(l.Raw, entry); err != nil {
 		return nil, lineError(l.Seq, err)
 	}
 	again, err := canon.Marshal(entry)

@@ -57,7 +57,10 @@ func ReadObservations(packet fs.FS, name string, fn func(manifest.Observation) e
 
 func decodeObservation(line []byte) (manifest.Observation, error) {
 	var o manifest.Observation
-	if err := canon.Unmarshal(line, &o); err != nil {
+	if err := canon.Check(line, canon.Limits{Bytes: MaxObservationBytes}); err != nil {
+		return o, err
+	}
+	if err := canon.UnmarshalChecked(line, &o); err != nil {
 		return o, err
 	}
 	again, err := canon.Marshal(o)

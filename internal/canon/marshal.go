@@ -23,7 +23,18 @@ func Marshal(v any) ([]byte, error) {
 	if i := replacement(data); i >= 0 {
 		return nil, &Error{Reason: ReasonUTF8, Offset: i, Detail: "a string holds invalid UTF-8"}
 	}
-	return Canonicalize(data, Limits{Bytes: len(data) + 1})
+	// encoding/json writes valid JSON, so writing it anew is safe, and checking
+	// the result finds the rest: fractions, large numbers, members twice. Escapes
+	// may come from a json.RawMessage and hide half a surrogate pair.
+	lim := Limits{Bytes: len(data) + 1}
+	if bytes.Contains(data, []byte(`\u`)) {
+		return Canonicalize(data, lim)
+	}
+	out := rewrite(data)
+	if err := Check(out, lim); err != nil {
+		return nil, err
+	}
+	return out, nil
 }
 
 // replacement finds the escape \ufffd in JSON text, or returns -1. An escaped
@@ -47,9 +58,14 @@ func Canonicalize(data []byte, l Limits) ([]byte, error) {
 	if err := CheckStrict(data, l); err != nil {
 		return nil, err
 	}
+	return rewrite(data), nil
+}
+
+// rewrite puts valid JSON into canonical order and escapes.
+func rewrite(data []byte) []byte {
 	w := writer{src: data, out: make([]byte, 0, len(data))}
 	w.value()
-	return w.out, nil
+	return w.out
 }
 
 // writer copies a checked document, sorting members as it goes.

@@ -25,6 +25,13 @@ func UnmarshalLimits(data []byte, l Limits, v any) error {
 	return err
 }
 
+// UnmarshalChecked is Unmarshal for a document that Check or CheckStrict has
+// accepted before; for any other the result is undefined.
+func UnmarshalChecked(data []byte, v any) error {
+	_, err := decode(data, v, false)
+	return err
+}
+
 // UnmarshalOpen is Unmarshal for formats that may grow: members that v's type
 // does not have are skipped, and their paths returned ("predicate.battery.x").
 // A name that fits a known one only when case is ignored is still refused.
