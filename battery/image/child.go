@@ -22,8 +22,8 @@ const (
 	childSeconds = 3600      // of processor time
 )
 
-// rootFD is the folder to unpack into, as Unpack hands it over; selfFD is the
-// executable.
+// rootFD is the folder to unpack into, as a mount that Unpack hands over;
+// selfFD is the executable.
 const (
 	rootFD = 3
 	selfFD = 4
@@ -125,29 +125,19 @@ func confine(l Limits) error {
 	return dropPrivileges()
 }
 
-// enterRoot makes the folder the root of a mount namespace that holds nothing
-// else. A detached mount is made of the folder because the path to it is not
-// ours to walk.
+// enterRoot makes the folder, which comes as a mount that is attached nowhere,
+// the root of a mount namespace that holds nothing else.
 func enterRoot() error {
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return fmt.Errorf("make mounts private: %w", err)
 	}
-	tree, err := unix.OpenTree(rootFD, "", unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_EMPTY_PATH)
-	if err != nil {
-		return fmt.Errorf("open the folder as a mount: %w", err)
+	if err := unix.MoveMount(rootFD, "", unix.AT_FDCWD, "/", unix.MOVE_MOUNT_F_EMPTY_PATH); err != nil {
+		return fmt.Errorf("attach the folder: %w", err)
 	}
-	defer unix.Close(tree)
-	attr := unix.MountAttr{Attr_set: unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV | unix.MOUNT_ATTR_NOEXEC}
-	if err := unix.MountSetattr(tree, "", unix.AT_EMPTY_PATH, &attr); err != nil {
-		return fmt.Errorf("restrict the mount: %w", err)
-	}
-	if err := unix.MoveMount(tree, "", rootFD, "", unix.MOVE_MOUNT_F_EMPTY_PATH|unix.MOVE_MOUNT_T_EMPTY_PATH); err != nil {
-		return fmt.Errorf("attach the mount: %w", err)
+	if err := unix.Fchdir(rootFD); err != nil {
+		return fmt.Errorf("enter the folder: %w", err)
 	}
 	unix.Close(rootFD)
-	if err := unix.Fchdir(tree); err != nil {
-		return fmt.Errorf("enter the mount: %w", err)
-	}
 	// The old root ends up on top of the new one and is then taken away.
 	if err := unix.PivotRoot(".", "."); err != nil {
 		return fmt.Errorf("change the root: %w", err)
@@ -159,9 +149,11 @@ func enterRoot() error {
 }
 
 // dropPrivileges acts on every thread of the process: capabilities belong to
-// threads.
+// threads. The Go runtime can do that only where there is no C.
 func dropPrivileges() error {
-	if _, _, errno := syscall.AllThreadsSyscall6(unix.SYS_PRCTL, unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0, 0); errno != 0 {
+	if _, _, errno := syscall.AllThreadsSyscall6(unix.SYS_PRCTL, unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0, 0); errno == unix.ENOTSUP {
+		return errors.New("this program was built with cgo; build it with CGO_ENABLED=0")
+	} else if errno != 0 {
 		return fmt.Errorf("set no-new-privileges: %w", errno)
 	}
 	const keep = 1<<unix.CAP_CHOWN | 1<<unix.CAP_DAC_OVERRIDE | 1<<unix.CAP_FOWNER | 1<<unix.CAP_FSETID

@@ -37,6 +37,10 @@ type meta struct {
 	mtime    time.Time
 }
 
+// maxTime bounds a file's time, in seconds since 1970, so that nothing
+// overflows.
+const maxTime = 1 << 33
+
 // retries bounds how often a resolution is tried again that the kernel gave up
 // because of a rename somewhere.
 const retries = 64
@@ -195,12 +199,9 @@ func (t *tree) finish(f *os.File, m meta) error {
 		return err
 	}
 	// A time that the file system cannot store is not worth failing for.
-	_ = unix.Futimes(fd, []unix.Timeval{timeval(m.mtime), timeval(m.mtime)})
+	when := unix.NsecToTimespec(max(0, m.mtime.Unix()) % maxTime * int64(time.Second))
+	_ = unix.UtimesNanoAt(fd, "", []unix.Timespec{when, when}, unix.AT_EMPTY_PATH)
 	return nil
-}
-
-func timeval(t time.Time) unix.Timeval {
-	return unix.NsecToTimeval(max(0, t.Unix()) % (1 << 33) * int64(time.Second))
 }
 
 func (t *tree) symlink(dir []string, name, target string, m meta) error {

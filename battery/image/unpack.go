@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -17,6 +18,7 @@ import (
 	"syscall"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"golang.org/x/sys/unix"
 )
 
 // UnpackOptions configure Unpack.
@@ -190,9 +192,13 @@ func childCommand(ctx context.Context, root string, command []string) (*exec.Cmd
 	if err != nil {
 		return nil, nil, err
 	}
-	dir, err := os.Open(root)
+	// What this process inherited from whoever started it is not for the child.
+	if err := unix.CloseRange(3, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC); err != nil {
+		return nil, nil, fmt.Errorf("keep descriptors from the child: %w", err)
+	}
+	dir, err := openMount(root)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, fmt.Errorf("open %s as a mount: %w", root, err)
 	}
 	self, err := os.Open(path)
 	if err != nil {
@@ -203,7 +209,7 @@ func childCommand(ctx context.Context, root string, command []string) (*exec.Cmd
 	// the folders that lead to them.
 	cmd := exec.CommandContext(ctx, "/proc/self/fd/4")
 	cmd.Args = command
-	cmd.Env = []string{}
+	cmd.Env = []string{"GODEBUG=containermaxprocs=0"} // else its runtime holds files of the host's control groups open
 	cmd.Dir = "/"
 	cmd.ExtraFiles = []*os.File{dir, self}
 	ids := []syscall.SysProcIDMap{{ContainerID: 0, HostID: IDBase, Size: IDCount}}
@@ -215,6 +221,22 @@ func childCommand(ctx context.Context, root string, command []string) (*exec.Cmd
 		Setsid:     true,
 	}
 	return cmd, func() { dir.Close(); self.Close() }, nil
+}
+
+// openMount makes a mount of a folder that is attached nowhere yet, without
+// set-user-id, devices and execution. The child attaches it: in its own mount
+// namespace it may not make one of a folder that it got from another.
+func openMount(path string) (*os.File, error) {
+	fd, err := unix.OpenTree(unix.AT_FDCWD, path, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC)
+	if err != nil {
+		return nil, err
+	}
+	attr := unix.MountAttr{Attr_set: unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV | unix.MOUNT_ATTR_NOEXEC}
+	if err := unix.MountSetattr(fd, "", unix.AT_EMPTY_PATH, &attr); err != nil {
+		unix.Close(fd)
+		return nil, err
+	}
+	return os.NewFile(uintptr(fd), path), nil
 }
 
 // send writes the job and then each layer's compressed bytes, which must have

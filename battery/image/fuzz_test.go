@@ -1,0 +1,139 @@
+package image
+
+import (
+	"archive/tar"
+	"bytes"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// FuzzExtract gives the unpacker any bytes as two layers, without the
+// confinement of the process that it runs in otherwise, and looks whether
+// anything outside the folder changed, and whether the limits held inside.
+func FuzzExtract(f *testing.F) {
+	seeds := [][]entry{
+		{file("a/b", "x"), dir("c"), symlink("l", "/a"), hardlink("h", "a/b"), file("l/n", "y")},
+		{symlink("out", "../outside"), file("out/x", "y"), file("out/.wh.witness", ""), hardlink("h", "out/witness")},
+		{symlink("out", "/../../outside"), file("out/.wh..wh..opq", ""), dir("out")},
+		{file("../outside/x", ""), file("/../outside/x", ""), file(".wh...", ""), file("a/.wh..wh..opq", "")},
+		{{tar.Header{Typeflag: tar.TypeChar, Name: "dev"}, ""}, {tar.Header{Typeflag: tar.TypeFifo, Name: "p"}, ""}, dir("./"), file("p", "z")},
+		{dir(strings.Repeat("d/", 12)), symlink("s", strings.Repeat("d/", 12)), dir("s/" + strings.Repeat("e/", 12))},
+	}
+	for i, s := range seeds {
+		f.Add(tarOf(f, s...), tarOf(f, seeds[(i+1)%len(seeds)]...))
+		f.Add(gzipped(f, tarOf(f, s...)), []byte{})
+	}
+	f.Fuzz(func(t *testing.T, one, two []byte) {
+		base := t.TempDir()
+		outside := filepath.Join(base, "outside")
+		inside := filepath.Join(base, "inside")
+		for _, d := range []string{outside, inside} {
+			if err := os.Mkdir(d, 0o755); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := os.WriteFile(filepath.Join(outside, "witness"), []byte("untouched"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		before := state(t, base, outside)
+		root, err := unix.Open(inside, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer unix.Close(root)
+		limits := Limits{Bytes: 1 << 20, FileBytes: 1 << 18, Entries: 200, Depth: 16}.withDefaults()
+		var report Report
+		x, err := newExtractor(root, limits, &report)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, layer := range [][]byte{one, two} {
+			if x.layer(bytes.NewReader(layer), "") == nil {
+				t.Fatal("a layer without a diff id was taken")
+			}
+		}
+		if after := state(t, base, outside); after != before {
+			t.Fatalf("outside changed:\n%s\n%s", before, after)
+		}
+		checkInside(t, inside, limits)
+	})
+}
+
+// state describes everything but what is inside.
+func state(t *testing.T, base, outside string) string {
+	t.Helper()
+	names, err := os.ReadDir(base)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b strings.Builder
+	for _, n := range names {
+		b.WriteString(n.Name() + " ")
+	}
+	var st unix.Stat_t
+	for _, path := range []string{base, outside, filepath.Join(outside, "witness")} {
+		if err := unix.Lstat(path, &st); err != nil {
+			t.Fatal(err)
+		}
+		b.WriteString(strings.Join([]string{path, os.FileMode(st.Mode).String(), string(rune('0' + st.Nlink))}, " "))
+		b.Write([]byte{byte(st.Uid), byte(st.Gid)})
+	}
+	content, err := os.ReadFile(filepath.Join(outside, "witness"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.Write(content)
+	left, err := os.ReadDir(outside)
+	if err != nil || len(left) != 1 {
+		t.Fatalf("outside has %d entries, %v", len(left), err)
+	}
+	return b.String()
+}
+
+// checkInside holds what was made against the limits.
+func checkInside(t *testing.T, inside string, l Limits) {
+	t.Helper()
+	var bytes, entries int64
+	err := filepath.WalkDir(inside, func(path string, e os.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		rel, err := filepath.Rel(inside, path)
+		if err != nil {
+			return err
+		}
+		if strings.Count(rel, "/") > l.Depth {
+			t.Errorf("%q is deeper than %d", rel, l.Depth)
+		}
+		fi, err := e.Info()
+		if err != nil {
+			return err
+		}
+		entries++
+		switch mode := fi.Mode(); {
+		case mode.IsRegular():
+			bytes += fi.Size()
+			if mode&(os.ModeSetuid|os.ModeSetgid) != 0 || fi.Size() > l.FileBytes {
+				t.Errorf("%q is %v with %d bytes", rel, mode, fi.Size())
+			}
+		case mode&os.ModeDevice != 0:
+			t.Errorf("%q is a device", rel)
+		}
+		return nil
+	})
+	if err != nil && err != io.EOF {
+		t.Fatal(err)
+	}
+	// Each entry makes itself and at most Depth folders, and links count twice.
+	if most := 2 * l.Entries * int64(l.Depth+1); entries > most {
+		t.Errorf("%d entries", entries)
+	}
+	if most := 2 * l.Bytes * l.Entries; bytes > most {
+		t.Errorf("%d bytes", bytes)
+	}
+}
