@@ -74,7 +74,7 @@ type Input struct {
 
 // Wasm is the verifier for js/wasm with the loader of the same Go release.
 type Wasm struct {
-	Module []byte // the module, uncompressed
+	Module []byte // the module, plain or compressed by gzip
 	Exec   []byte // wasm_exec.js of the Go release that built it
 }
 

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -71,7 +72,21 @@ func newFixtures(t testing.TB, root string) *fixtures {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &fixtures{t: t, root: root, key: key}
+	return &fixtures{t: t, root: root, key: key, wasm: verifier(t)}
+}
+
+// verifier reads the WebAssembly build, which site/test/run makes.
+func verifier(t testing.TB) site.Wasm {
+	t.Helper()
+	module, err := os.ReadFile(os.Getenv("WALLPROOF_WASM"))
+	if err != nil {
+		t.Fatalf("no verifier for the browser: %v; run the tests by site/test/run, which builds it", err)
+	}
+	exec, err := os.ReadFile(filepath.Join(runtime.GOROOT(), "lib", "wasm", "wasm_exec.js"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return site.Wasm{Module: module, Exec: exec}
 }
 
 func (f *fixtures) packet(options ...packettest.Option) *packettest.Packet {
