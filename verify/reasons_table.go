@@ -133,7 +133,6 @@ func manifestReasons() []Reason {
 		m(manifest.ReasonSchema, "The manifest is of a format that this version does not know.", nextUpgrade),
 		m(manifest.ReasonGenesis, "The first line does not begin a chain of this format.", nextForged),
 		m(manifest.ReasonType, "An entry of an unknown type, or out of its place.", nextForged),
-		m(manifest.ReasonEntry, "An entry whose members are not exactly the schema's.", nextForged),
 		m(manifest.ReasonMissing, "A line was taken out.", nextForged),
 		m(manifest.ReasonReordered, "Lines stand in another order.", nextForged),
 		m(manifest.ReasonDuplicate, "A line stands there twice.", nextForged),

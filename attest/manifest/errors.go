@@ -19,7 +19,6 @@ const (
 	ReasonSchema        Reason = "manifest-schema"         // line 0 names another format
 	ReasonGenesis       Reason = "manifest-genesis"        // prev of line 0 is not the constant
 	ReasonType          Reason = "manifest-type"           // an entry of an unknown type, or out of place
-	ReasonEntry         Reason = "manifest-entry"          // an entry whose members are not the schema's
 	ReasonMissing       Reason = "manifest-missing-line"   // a line was taken out
 	ReasonReordered     Reason = "manifest-reordered"      // lines stand in another order
 	ReasonDuplicate     Reason = "manifest-duplicate-line" // a line stands there twice
@@ -67,9 +66,5 @@ func ReasonOf(err error) Reason {
 
 // lineError wraps canon's refusal of a line.
 func lineError(line int64, err error) error {
-	reason := Reason(canon.ReasonOf(err))
-	if reason == "" {
-		reason = ReasonEntry
-	}
-	return &Error{Reason: reason, Line: line, Err: err}
+	return &Error{Reason: Reason(canon.ReasonOf(err)), Line: line, Err: err}
 }

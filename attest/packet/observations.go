@@ -2,7 +2,6 @@ package packet
 
 import (
 	"bufio"
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -60,15 +59,5 @@ func decodeObservation(line []byte) (manifest.Observation, error) {
 	if err := canon.Check(line, canon.Limits{Bytes: MaxObservationBytes}); err != nil {
 		return o, err
 	}
-	if err := canon.UnmarshalChecked(line, &o); err != nil {
-		return o, err
-	}
-	again, err := canon.Marshal(o)
-	if err != nil {
-		return o, err
-	}
-	if !bytes.Equal(again, line) {
-		return o, errors.New("not the canonical form of an observation")
-	}
-	return o, nil
+	return o, canon.UnmarshalExact(line, &o)
 }

@@ -201,6 +201,35 @@ func TestUnmarshal(t *testing.T) {
 	}
 }
 
+func TestUnmarshalExact(t *testing.T) {
+	for _, c := range []struct {
+		in   string
+		want Reason
+	}{
+		{`{"inner":{"x":1},"run":"a"}`, ""},
+		{`{"inner":{"x":0},"list":[{"x":1}],"run":""}`, ""},
+		{`{"inner":{"x":1}}`, ReasonMissingMember},
+		{`{"inner":{},"run":"a"}`, ReasonMissingMember},
+		{`{"inner":{"x":1},"list":[{}],"run":"a"}`, ReasonMissingMember},
+		{`{"inner":{"x":1},"list":[],"run":"a"}`, ReasonMissingMember},
+		{`{"inner":{"x":1},"labels":{},"run":"a"}`, ReasonMissingMember},
+		{`{"inner":{"x":1},"ptr":null,"run":"a"}`, ReasonMissingMember},
+		{`{"inner":{"x":1},"run":"a","z":1}`, ReasonUnknownMember},
+	} {
+		var v sample
+		err := UnmarshalExact([]byte(c.in), &v)
+		if got := ReasonOf(err); got != c.want {
+			t.Errorf("UnmarshalExact(%s) = %v, want %q", c.in, err, c.want)
+		}
+		if err != nil {
+			continue
+		}
+		if again, err := Marshal(v); err != nil || string(again) != c.in {
+			t.Errorf("%s is written again as %s, %v", c.in, again, err)
+		}
+	}
+}
+
 func TestUnmarshalOpenReportsUnknownMembers(t *testing.T) {
 	var v sample
 	unknown, err := UnmarshalOpen([]byte(`{"run":"a","new":{"x":1},"list":[{"x":2,"extra":1}]}`), Limits{}, &v)

@@ -16,12 +16,21 @@ type shape struct {
 	fields   map[string]*lazyShape // of a struct, by exact name
 	folded   map[string]struct{}   // the same names, case folded
 	elem     *lazyShape            // of a slice, array or map
+	required int                   // fields without omitempty
 }
 
 // lazyShape breaks the cycle of recursive types.
-type lazyShape struct{ typ reflect.Type }
+type lazyShape struct {
+	typ       reflect.Type
+	omitempty bool
+}
 
-func (l *lazyShape) get() *shape { return shapeOf(l.typ) }
+func (l *lazyShape) get() *shape {
+	if l == nil {
+		return nil
+	}
+	return shapeOf(l.typ)
+}
 
 var shapes sync.Map // reflect.Type → *shape
 
@@ -58,15 +67,18 @@ func buildShape(t reflect.Type) *shape {
 		s.nullable = true
 	case reflect.Slice, reflect.Map:
 		s.nullable = true
-		s.elem = &lazyShape{t.Elem()}
+		s.elem = &lazyShape{typ: t.Elem()}
 	case reflect.Array:
-		s.elem = &lazyShape{t.Elem()}
+		s.elem = &lazyShape{typ: t.Elem()}
 	case reflect.Struct:
 		s.fields = map[string]*lazyShape{}
 		addFields(s.fields, t)
 		s.folded = make(map[string]struct{}, len(s.fields))
 		for name := range s.fields {
 			s.folded[fold(name)] = struct{}{}
+			if !s.fields[name].omitempty {
+				s.required++
+			}
 		}
 	}
 	return s
@@ -79,7 +91,7 @@ func addFields(fields map[string]*lazyShape, t reflect.Type) {
 		if tag == "-" {
 			continue
 		}
-		name, _, _ := strings.Cut(tag, ",")
+		name, options, _ := strings.Cut(tag, ",")
 		if f.Anonymous && name == "" {
 			ft := f.Type
 			if ft.Kind() == reflect.Pointer {
@@ -96,7 +108,7 @@ func addFields(fields map[string]*lazyShape, t reflect.Type) {
 		if name == "" {
 			name = f.Name
 		}
-		fields[name] = &lazyShape{f.Type}
+		fields[name] = &lazyShape{f.Type, strings.Contains(options, "omitempty")}
 	}
 }
 
@@ -104,6 +116,7 @@ func addFields(fields map[string]*lazyShape, t reflect.Type) {
 type matcher struct {
 	writer
 	open    bool
+	exact   bool
 	unknown []string
 }
 
@@ -134,7 +147,7 @@ func (m *matcher) match(s *shape, path string) error {
 
 func (m *matcher) array(s *shape, path string) error {
 	var elem *shape
-	if s != nil && s.elem != nil {
+	if s != nil {
 		elem = s.elem.get()
 	}
 	m.pos++
@@ -148,7 +161,9 @@ func (m *matcher) array(s *shape, path string) error {
 }
 
 func (m *matcher) object(s *shape, path string) error {
+	start := m.pos
 	m.pos++
+	required := 0
 	var strangers map[string]struct{}
 	for m.skip(); m.src[m.pos] != '}'; m.skip() {
 		at := m.pos
@@ -157,7 +172,7 @@ func (m *matcher) object(s *shape, path string) error {
 		if path != "" {
 			next = path + "." + name
 		}
-		child, known := s.member(name)
+		field, known := s.member(name)
 		if !known {
 			if strangers == nil {
 				strangers = map[string]struct{}{}
@@ -166,29 +181,46 @@ func (m *matcher) object(s *shape, path string) error {
 				return err
 			}
 		}
-		if err := m.match(child, next); err != nil {
+		m.skip()
+		value := m.pos
+		if err := m.match(field.get(), next); err != nil {
 			return err
+		}
+		switch {
+		case field == nil || s.fields == nil:
+		case !field.omitempty:
+			required++
+		case m.exact && empty(m.src[value:m.pos]):
+			return &Error{Reason: ReasonMissingMember, Offset: at, Name: next, Detail: "an empty member is left out, not written"}
 		}
 	}
 	m.pos++
+	if m.exact && s != nil && required < s.required {
+		return &Error{Reason: ReasonMissingMember, Offset: start, Name: path, Detail: "members are missing"}
+	}
 	return nil
 }
 
-// member returns the shape of a member's value, nil where anything goes.
-func (s *shape) member(name string) (child *shape, known bool) {
+// empty reports whether encoding/json leaves out a canonical value by omitempty.
+func empty(value []byte) bool {
+	switch string(value) {
+	case `""`, "0", "false", "null", "[]", "{}":
+		return true
+	}
+	return false
+}
+
+// member returns a field by its exact name. A nil field is one where anything
+// goes.
+func (s *shape) member(name string) (field *lazyShape, known bool) {
 	switch {
 	case s == nil:
 		return nil, true
 	case s.fields != nil:
 		f, ok := s.fields[name]
-		if !ok {
-			return nil, false
-		}
-		return f.get(), true
-	case s.elem != nil:
-		return s.elem.get(), true
+		return f, ok
 	}
-	return nil, true
+	return s.elem, true
 }
 
 // stranger judges a name that the shape does not have, given in folded form.

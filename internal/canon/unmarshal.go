@@ -21,14 +21,17 @@ func UnmarshalLimits(data []byte, l Limits, v any) error {
 	if err := CheckStrict(data, l); err != nil {
 		return err
 	}
-	_, err := decode(data, v, false)
+	_, err := decode(data, v, matcher{})
 	return err
 }
 
-// UnmarshalChecked is Unmarshal for a document that Check or CheckStrict has
-// accepted before; for any other the result is undefined.
-func UnmarshalChecked(data []byte, v any) error {
-	_, err := decode(data, v, false)
+// UnmarshalExact is for a document that Check has accepted before (for any other
+// the result is undefined). It reads only what Marshal would write of v's type:
+// no unknown member, none missing but those with omitempty, and none of those
+// written out although empty. So no byte of the document escapes whoever looks
+// at v.
+func UnmarshalExact(data []byte, v any) error {
+	_, err := decode(data, v, matcher{exact: true})
 	return err
 }
 
@@ -39,7 +42,7 @@ func UnmarshalOpen(data []byte, l Limits, v any) (unknown []string, err error) {
 	if err := CheckStrict(data, l); err != nil {
 		return nil, err
 	}
-	return decode(data, v, true)
+	return decode(data, v, matcher{open: true})
 }
 
 // UnmarshalJSON is UnmarshalOpen for documents of other producers, in which any
@@ -48,15 +51,15 @@ func UnmarshalJSON(data []byte, l Limits, v any) (unknown []string, err error) {
 	if err := CheckJSON(data, l); err != nil {
 		return nil, err
 	}
-	return decode(data, v, true)
+	return decode(data, v, matcher{open: true})
 }
 
-func decode(data []byte, v any, open bool) ([]string, error) {
+func decode(data []byte, v any, w matcher) ([]string, error) {
 	rv := reflect.ValueOf(v)
 	if rv.Kind() != reflect.Pointer || rv.IsNil() {
 		return nil, &Error{Reason: ReasonType, Detail: "the destination is not a pointer"}
 	}
-	w := matcher{writer: writer{src: data}, open: open}
+	w.src = data
 	if err := w.match(shapeOf(rv.Type().Elem()), ""); err != nil {
 		return nil, err
 	}
