@@ -28,40 +28,85 @@ func FuzzExtract(f *testing.F) {
 		f.Add(tarOf(f, s...), tarOf(f, seeds[(i+1)%len(seeds)]...))
 		f.Add(gzipped(f, tarOf(f, s...)), []byte{})
 	}
-	f.Fuzz(func(t *testing.T, one, two []byte) {
-		base := t.TempDir()
-		outside := filepath.Join(base, "outside")
-		inside := filepath.Join(base, "inside")
-		for _, d := range []string{outside, inside} {
-			if err := os.Mkdir(d, 0o755); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if err := os.WriteFile(filepath.Join(outside, "witness"), []byte("untouched"), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		before := state(t, base, outside)
-		root, err := unix.Open(inside, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer unix.Close(root)
-		limits := Limits{Bytes: 1 << 20, FileBytes: 1 << 18, Entries: 200, Depth: 16}.withDefaults()
-		var report Report
-		x, err := newExtractor(root, limits, &report)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, layer := range [][]byte{one, two} {
-			if x.layer(bytes.NewReader(layer), "") == nil {
-				t.Fatal("a layer without a diff id was taken")
-			}
-		}
-		if after := state(t, base, outside); after != before {
-			t.Fatalf("outside changed:\n%s\n%s", before, after)
-		}
-		checkInside(t, inside, limits)
+	f.Fuzz(func(t *testing.T, one, two []byte) { extractBoth(t, one, two) })
+}
+
+// FuzzExtractEntries is the same with well-formed archives of any entries, one
+// a line: a letter for the type, the name, a blank, the link's target or the
+// content. A line "-" begins the second layer.
+func FuzzExtractEntries(f *testing.F) {
+	for _, s := range []string{
+		"d a\nf a/b x\ns l /a\nf l/c y\nh h a/b\n-\nf a/.wh.b \nf l/.wh..wh..opq \nd h\nf h/n z",
+		"s out ../outside\nf out/x y\nf out/.wh.witness \nh h out/witness\n-\nd out\nf ../outside/x y",
+		"s . /\ns a b\ns b a\nf a/x y\nd a/b\np a/p\nc a/dev\n-\ns a/b/c ../../../outside/witness\nf a/b/c x\nh w a/b/c",
+		"d d/d/d/d/d/d/d/d\ns s d/d/d/d/d/d/d/d\nd s/e/e/e/e/e/e/e/e\n-\nf s/e/.wh.e \nf .wh.s \nf .wh.d ",
+	} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, script string) {
+		one, two, _ := strings.Cut(script, "\n-\n")
+		extractBoth(t, archiveOf(one), archiveOf(two))
 	})
+}
+
+// archiveOf leaves out what the tar writer refuses to write.
+func archiveOf(script string) []byte {
+	types := map[byte]byte{'f': tar.TypeReg, 'd': tar.TypeDir, 's': tar.TypeSymlink, 'h': tar.TypeLink, 'p': tar.TypeFifo, 'c': tar.TypeChar}
+	var b bytes.Buffer
+	w := tar.NewWriter(&b)
+	for line := range strings.SplitSeq(script, "\n") {
+		if len(line) < 3 {
+			continue
+		}
+		name, rest, _ := strings.Cut(line[2:], " ")
+		h := tar.Header{Typeflag: types[line[0]], Name: name, Mode: int64(len(line)) * 07777 % 010000}
+		switch h.Typeflag {
+		case tar.TypeReg:
+			h.Size = int64(len(rest))
+		case tar.TypeSymlink, tar.TypeLink:
+			h.Linkname = rest
+		}
+		if w.WriteHeader(&h) == nil && h.Size > 0 {
+			io.WriteString(w, rest)
+		}
+	}
+	w.Close()
+	return b.Bytes()
+}
+
+func extractBoth(t *testing.T, one, two []byte) {
+	base := t.TempDir()
+	outside := filepath.Join(base, "outside")
+	inside := filepath.Join(base, "inside")
+	for _, d := range []string{outside, inside} {
+		if err := os.Mkdir(d, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(outside, "witness"), []byte("untouched"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	before := state(t, base, outside)
+	root, err := unix.Open(inside, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(root)
+	limits := Limits{Bytes: 1 << 20, FileBytes: 1 << 18, Entries: 200, Depth: 16}.withDefaults()
+	var report Report
+	x, err := newExtractor(root, limits, &report)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, layer := range [][]byte{one, two} {
+		if x.layer(bytes.NewReader(layer), "") == nil {
+			t.Fatal("a layer without a diff id was taken")
+		}
+	}
+	if after := state(t, base, outside); after != before {
+		t.Fatalf("outside changed:\n%s\n%s", before, after)
+	}
+	checkInside(t, inside, limits)
 }
 
 // state describes everything but what is inside.

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/wallproof/wallproof/battery/image"
 	"github.com/wallproof/wallproof/battery/sandbox"
 	"github.com/wallproof/wallproof/battery/sandbox/conformance"
 )
@@ -19,7 +20,13 @@ import (
 // ownerEnv makes the test binary the owner of a sandbox that gets killed.
 const ownerEnv = "WALLPROOF_TEST_OWNER"
 
+// unpackArg makes the test binary the unpacking process of an image.
+const unpackArg = "unpack-child"
+
 func TestMain(m *testing.M) {
+	if len(os.Args) == 2 && os.Args[1] == unpackArg {
+		os.Exit(image.UnpackMain(nil))
+	}
 	if args := os.Getenv(ownerEnv); args != "" {
 		os.Exit(ownSandbox(strings.Split(args, "|")))
 	}
