@@ -31,7 +31,8 @@ type Listener struct {
 
 // Launch says how Start starts the proxy's process.
 type Launch struct {
-	Argv      []string    // the hidden subcommand of our own binary that calls Main; Argv[0] absolute
+	Path      string      // the executable; "" means this very program
+	Argv      []string    // what makes it call Main: the hidden subcommand of the CLI
 	NetNS     string      // path of the uplink namespace; "" means the caller's
 	UID, GID  uint32      // 0 means DefaultUID
 	Listeners []Listener  // stay open in the parent, which closes them
@@ -72,9 +73,12 @@ func Start(ctx context.Context, l Launch) (*Process, error) {
 
 func (l *Launch) spec(control *os.File) procs.Spec {
 	spec := procs.Spec{
-		Argv: l.Argv, NetNS: l.NetNS, UID: l.UID, GID: l.GID,
+		Path: l.Path, Argv: l.Argv, NetNS: l.NetNS, UID: l.UID, GID: l.GID,
 		Config: l.Config, StopGrace: stopGrace, OnEvent: l.onEvents,
 		Files: []procs.NamedFile{{Name: controlFile, File: control}},
+	}
+	if spec.Path == "" {
+		spec.Path = procs.Self
 	}
 	if spec.UID == 0 {
 		spec.UID = DefaultUID
