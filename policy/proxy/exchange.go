@@ -149,7 +149,7 @@ func maskFields(red *redact.Redactor, h httpx.Header) int64 {
 	for i := range h {
 		var n, m int
 		h[i].Value, n = red.String(h[i].Value)
-		h[i].Name, m = red.String(h[i].Name)
+		h[i].Name, m = red.FieldName(h[i].Name)
 		total += n + m
 	}
 	return int64(total)

@@ -203,7 +203,7 @@ func refusedTLS(t *testing.T, err error) {
 
 func TestB1HostIsNoIdentity(t *testing.T) {
 	w, s := basicWorld(t)
-	p := w.proxy(strings.Replace(basicPolicy, "as: bearer", "as: bearer, cleartext: true", 1), withToken)
+	p := w.proxy(strings.Replace(basicPolicy, "as: bearer", "as: bearer, cleartext: true, ports: [80, 443]", 1), withToken)
 	status, reason := ask(t, p.redirected(evilIP+":80"), "GET / HTTP/1.1\r\nHost: token.example\r\n\r\n")
 	if status != 403 || reason != ReasonOriginalDst {
 		t.Errorf("%d %s", status, reason)

@@ -46,6 +46,9 @@ const Mask = '*'
 type Redactor struct {
 	sets []*set
 	max  int // longest pattern
+	// folded finds values in lower case: names of header fields lose their case
+	// on the way.
+	folded []*set
 }
 
 // New compiles a Redactor for the given values. A value whose length is not
@@ -61,8 +64,14 @@ func NewForms(forms Forms, values ...[]byte) (*Redactor, error) {
 		}
 		expand(v, forms, func(p string) { patterns[p] = true })
 	}
-	r := &Redactor{}
-	r.sets = compile(patterns)
+	r := &Redactor{sets: compile(patterns)}
+	if forms&Raw != 0 {
+		lower := map[string]bool{}
+		for _, v := range values {
+			lower[strings.ToLower(string(v))] = true
+		}
+		r.folded = compile(lower)
+	}
 	for p := range patterns {
 		r.max = max(r.max, len(p))
 	}
@@ -78,7 +87,11 @@ func (r *Redactor) With(o *Redactor) *Redactor {
 	case o.Empty():
 		return r
 	}
-	return &Redactor{sets: append(append([]*set{}, r.sets...), o.sets...), max: max(r.max, o.max)}
+	return &Redactor{
+		sets:   append(append([]*set{}, r.sets...), o.sets...),
+		folded: append(append([]*set{}, r.folded...), o.folded...),
+		max:    max(r.max, o.max),
+	}
 }
 
 // Empty says whether there is nothing to find.
@@ -102,6 +115,19 @@ func (r *Redactor) String(s string) (string, int) {
 	b := []byte(s)
 	n := r.Bytes(b)
 	return string(b), n
+}
+
+// FieldName is String for the name of a header field, in any case.
+func (r *Redactor) FieldName(name string) (string, int) {
+	if r.Empty() || len(name) < MinSecret {
+		return name, 0
+	}
+	low := []byte(strings.ToLower(name))
+	n, _ := (&Redactor{sets: r.folded}).mask(low, false)
+	if n == 0 {
+		return name, 0
+	}
+	return string(low), n
 }
 
 // ContainsString says whether s holds an occurrence.
