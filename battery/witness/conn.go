@@ -179,8 +179,11 @@ func (w *World) accept(c net.Conn, src, dst netip.AddrPort) {
 	w.serve(newConn(c, l))
 }
 
-// serve answers a connection in a goroutine of its own, if there is room.
-func (w *World) serve(c *conn) {
+// serve answers a connection as the world does.
+func (w *World) serve(c *conn) { w.serveWith(c, w.speak) }
+
+// serveWith answers a connection in a goroutine of its own, if there is room.
+func (w *World) serveWith(c *conn, speak func(*conn)) {
 	if !w.slots.TryAcquire(1) {
 		c.onClose = func() { w.flows.end(c.flow) }
 		_ = c.Close()
@@ -195,7 +198,7 @@ func (w *World) serve(c *conn) {
 		_ = c.Close()
 		return
 	}
-	w.start(func() { w.speak(c) })
+	w.start(func() { speak(c) })
 }
 
 // startTLS is the server's side of a TLS session over the connection; the result

@@ -25,9 +25,6 @@ const (
 	ttl              = 0 // nothing is to be cached: rebinding depends on it
 )
 
-// nameServer answers a query on the wire, nil when there is none to give.
-type nameServer func(query []byte, src, dst netip.AddrPort, transport string) []byte
-
 // dnsAnswer is the world's name server: authoritative for every name. What is
 // asked is recorded as service "dns" whoever asks.
 func (w *World) dnsAnswer(query []byte, src, dst netip.AddrPort, transport string) []byte {

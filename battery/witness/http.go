@@ -6,17 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log"
-	"net"
 	"net/http"
 	"net/textproto"
 	"slices"
 	"strings"
 	"time"
 
-	"golang.org/x/net/http2"
-
 	"github.com/wallproof/wallproof/battery/witness/forge"
+	"github.com/wallproof/wallproof/battery/witness/lenient"
 	"github.com/wallproof/wallproof/battery/witness/services"
 	"github.com/wallproof/wallproof/probes/canary"
 	"github.com/wallproof/wallproof/probes/paths"
@@ -24,82 +21,97 @@ import (
 
 // Bounds of the HTTP server.
 const (
-	headerTime     = 15 * time.Second
 	requestTime    = time.Minute
 	keepAliveTime  = 30 * time.Second
 	maxHeaderBytes = 256 << 10
-	maxStreams     = 32 // of one HTTP/2 connection
+	maxStreams     = 32  // of one HTTP/2 connection
+	maxRequests    = 500 // over one HTTP/1 connection
 )
 
 // headerWitness is the response field that carries the proof, so that it is
 // there also where a body is not.
 const headerWitness = "X-Wallproof-Witness"
 
-// httpServer serves HTTP/1 and HTTP/2 on connections that speak hands it.
-type httpServer struct {
-	w     *World
-	one   *http.Server
-	two   *http2.Server
-	queue *connQueue
-}
-
-func newHTTPServer(w *World) *httpServer {
-	h := &httpServer{w: w, queue: &connQueue{conns: make(chan net.Conn), done: w.ctx.Done()}, two: &http2.Server{MaxConcurrentStreams: maxStreams, IdleTimeout: keepAliveTime}}
-	h.one = &http.Server{
-		Handler: h, ReadHeaderTimeout: headerTime, ReadTimeout: requestTime, WriteTimeout: requestTime, IdleTimeout: keepAliveTime,
-		MaxHeaderBytes: maxHeaderBytes, ErrorLog: log.New(io.Discard, "", 0),
-		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
-			if v, ok := c.(*conn); ok {
-				return withConn(ctx, v)
-			}
-			return ctx
-		},
+// handleTwo answers one HTTP/2 request.
+func (w *World) handleTwo(rw http.ResponseWriter, r *http.Request, c *conn) {
+	x := w.exchange(rw, r, c.ledger)
+	release := func() {}
+	if r.Body != nil && r.Body != http.NoBody && r.Method != http.MethodConnect {
+		most := x.mostBody()
+		if release = w.reserve(r.Context(), most); release == nil {
+			x.answerTo(errBusy)
+			return
+		}
+		var err error
+		if x.body, err = io.ReadAll(io.LimitReader(r.Body, most)); err != nil && len(x.body) == 0 {
+			x.answerTo(err)
+			release()
+			return
+		}
 	}
-	w.start(func() { _ = h.one.Serve(h.queue) }) // ends with the queue
-	return h
+	defer release()
+	x.answerTo(nil)
 }
 
-// take hands a connection over; false when the world has ended.
-func (h *httpServer) take(c *conn) bool { return h.queue.put(c) }
+var errBusy = errors.New("too much is being received at once")
 
-// close ends every connection that is being served.
-func (h *httpServer) close() { _ = h.one.Close() }
-
-// connQueue is a listener whose connections have been accepted already.
-type connQueue struct {
-	conns chan net.Conn
-	done  <-chan struct{}
+// serveOne serves HTTP/1 on a connection until it ends or is handed over.
+func (w *World) serveOne(c *conn) {
+	for range maxRequests {
+		_ = c.SetDeadline(time.Now().Add(keepAliveTime))
+		if !w.serveNext(c) {
+			return
+		}
+	}
 }
 
-func (q *connQueue) put(c net.Conn) bool {
-	select {
-	case q.conns <- c:
-		return true
-	case <-q.done:
+// serveNext reads and answers one request; false when it was the last.
+func (w *World) serveNext(c *conn) bool {
+	release := func() {}
+	defer func() { release() }()
+	req, err := lenient.Read(c.br, lenient.Options{
+		MaxBody: func(r *lenient.Request) int64 {
+			x := w.exchange(nil, r.HTTP(), c.ledger)
+			most := x.mostBody()
+			if got := w.reserve(w.ctx, most); got != nil {
+				release = got
+				return most
+			}
+			return 0
+		},
+		Continue: func() { _, _ = io.WriteString(c, "HTTP/1.1 100 Continue\r\n\r\n") },
+	})
+	if req == nil {
+		if !errors.Is(err, io.EOF) {
+			_, _ = io.WriteString(c, "HTTP/1.1 400 Bad Request\r\nConnection: close\r\nContent-Length: 0\r\n\r\n")
+		}
 		return false
 	}
-}
-
-// Accept returns the next connection.
-func (q *connQueue) Accept() (net.Conn, error) {
-	select {
-	case c := <-q.conns:
-		return c, nil
-	case <-q.done:
-		return nil, net.ErrClosed
+	if err != nil {
+		req.Close = true
 	}
+	resp := lenient.NewResponse(c, c.br, req)
+	x := w.exchange(resp, req.HTTP().WithContext(w.ctx), c.ledger)
+	x.body = req.Body
+	if errors.Is(err, lenient.ErrTooLarge) {
+		x.answerTo(err)
+	} else { // a body cut short is answered as far as it came
+		x.answerTo(nil)
+	}
+	again, err := resp.Finish()
+	return again && err == nil && !resp.Hijacked()
 }
 
-// Close does nothing: the queue ends with the world.
-func (q *connQueue) Close() error { return nil }
-
-// Addr is a placeholder; no request's answer depends on it.
-func (q *connQueue) Addr() net.Addr { return &net.TCPAddr{} }
-
-type connKey struct{}
-
-func withConn(ctx context.Context, c *conn) context.Context {
-	return context.WithValue(ctx, connKey{}, c)
+// reserve takes room for a body from what all requests together may hold in
+// memory, and returns what gives it back; nil when there was none in time.
+func (w *World) reserve(ctx context.Context, size int64) func() {
+	mib := max(size>>20, 1)
+	ctx, cancel := context.WithTimeout(ctx, idleTime)
+	defer cancel()
+	if w.buffers.Acquire(ctx, mib) != nil {
+		return nil
+	}
+	return func() { w.buffers.Release(mib) }
 }
 
 // exchange is one request with what was found in it.
@@ -111,32 +123,44 @@ type exchange struct {
 	host    string // of the request, folded
 	service string
 	role    string
+	sni     string
+	note    string
 	body    []byte
 	nonces  []string
 	proof   string // the answer to the first nonce, "" without any
 	seen    forge.Seen
 }
 
-// ServeHTTP answers one request and records it.
-func (h *httpServer) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
-	c, ok := r.Context().Value(connKey{}).(*conn)
-	if !ok {
-		http.Error(rw, "", http.StatusInternalServerError)
-		return
+// exchange begins one.
+func (w *World) exchange(rw http.ResponseWriter, r *http.Request, l *ledger) *exchange {
+	x := &exchange{w: w, rw: rw, r: r, ledger: l, host: hostName(r.Host)}
+	overTLS, sni, note := l.tlsState()
+	x.sni, x.note = sni, note
+	x.service, x.role = w.routes.service(l.dst.Addr(), x.host, sni, overTLS)
+	if l.fixed != "" {
+		x.service, x.role = l.fixed, HostPlain
 	}
-	x := &exchange{w: h.w, rw: rw, r: r, ledger: c.ledger, host: hostName(r.Host)}
-	overTLS, sni, note := x.ledger.tlsState()
-	x.service, x.role = h.w.routes.service(c.dst.Addr(), x.host, sni, overTLS)
-	release, err := x.readBody()
-	defer release()
-	x.search(sni)
+	return x
+}
+
+// mostBody is how long the request's body may be.
+func (x *exchange) mostBody() int64 {
+	if x.role == HostForge && forge.NeedsLargeBody(x.r.Method, x.r.URL.Path) {
+		return forge.MaxPackBytes
+	}
+	return maxBody
+}
+
+// answerTo records the request and answers it; err is why its body is missing.
+func (x *exchange) answerTo(err error) {
+	x.search()
 	if err != nil {
-		x.record(note)
-		http.Error(rw, x.proof, http.StatusRequestEntityTooLarge)
+		x.record()
+		x.plain(http.StatusRequestEntityTooLarge, err.Error()+"\n")
 		return
 	}
 	resp, special := x.resolve()
-	x.record(note)
+	x.record()
 	if special != nil {
 		special()
 		return
@@ -144,35 +168,9 @@ func (h *httpServer) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	x.send(resp)
 }
 
-// readBody reads the request's body into memory, of which there is a bounded
-// amount for all; release gives it back.
-func (x *exchange) readBody() (release func(), err error) {
-	most := int64(maxBody)
-	if x.role == HostForge && forge.NeedsLargeBody(x.r.Method, x.r.URL.Path) {
-		most = forge.MaxPackBytes
-	}
-	release = func() {}
-	if x.r.Body == nil || x.r.Body == http.NoBody {
-		return release, nil
-	}
-	mib := most >> 20
-	if err := x.w.buffers.Acquire(x.r.Context(), mib); err != nil {
-		return release, err
-	}
-	release = func() { x.w.buffers.Release(mib) }
-	x.body, err = io.ReadAll(io.LimitReader(x.r.Body, most+1))
-	if int64(len(x.body)) > most {
-		return release, fmt.Errorf("body of more than %d bytes", most)
-	}
-	if errors.Is(err, io.ErrUnexpectedEOF) { // cut short: what came is still looked at
-		err = nil
-	}
-	return release, err
-}
-
 // search finds the nonces of the request: in its path, host, headers and body,
 // then in the SNI, then by the address that it went to.
-func (x *exchange) search(sni string) {
+func (x *exchange) search() {
 	f := x.w.finder
 	add := func(found []string) {
 		for _, n := range found {
@@ -188,7 +186,7 @@ func (x *exchange) search(sni string) {
 	_ = x.r.Trailer.Write(&head)
 	add(f.Find(head.Bytes()))
 	add(f.Find(x.body))
-	add(f.FindName(sni))
+	add(f.FindName(x.sni))
 	if n := x.w.byAddr[x.ledger.dst.Addr()]; n != "" {
 		add([]string{n})
 	}
@@ -203,6 +201,9 @@ func (x *exchange) resolve() (resp services.Response, special func()) {
 		if v := verbOf(verb); v != nil {
 			return services.Response{}, func() { v(x) }
 		}
+	}
+	if x.r.Method == http.MethodTrace {
+		return services.Response{}, x.echo
 	}
 	if x.r.Method == http.MethodConnect { // a tunnel through the world would end in the world
 		return services.Response{Status: http.StatusMethodNotAllowed, Header: http.Header{}, Body: []byte("no tunnels here\n")}, nil
@@ -246,7 +247,7 @@ func (x *exchange) byRole() services.Service {
 }
 
 // record records the request.
-func (x *exchange) record(note string) {
+func (x *exchange) record() {
 	obtained := canary.Find(x.body)
 	var head bytes.Buffer
 	head.WriteString(x.r.RequestURI + "\n" + x.r.Host + "\n")
@@ -271,7 +272,7 @@ func (x *exchange) record(note string) {
 		service = ServiceModelSearch
 	}
 	detail := x.r.Method + " " + x.r.Proto
-	for _, s := range []string{note, x.seen.Detail} {
+	for _, s := range []string{x.note, x.seen.Detail} {
 		if s != "" {
 			detail += ", " + s
 		}

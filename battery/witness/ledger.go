@@ -15,7 +15,9 @@ import (
 type ledger struct {
 	w        *World
 	src, dst netip.AddrPort
-	flow     *flow // nil for connections that are not on the wire
+	flow     *flow  // nil for connections that are not on the wire
+	fixed    string // service of everything that arrives here, "" to decide
+	silent   bool   // only requests that are answered here are recorded: the rest is passed on
 
 	mu       sync.Mutex
 	pending  []string // nonces
@@ -94,7 +96,7 @@ func (l *ledger) attribute() {
 func (l *ledger) take() (sighting, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if len(l.pending) == 0 && len(l.obtained) == 0 {
+	if l.silent || len(l.pending) == 0 && len(l.obtained) == 0 {
 		return sighting{}, false
 	}
 	s := sighting{
@@ -107,6 +109,9 @@ func (l *ledger) take() (sighting, bool) {
 	l.pending, l.obtained, l.received = nil, nil, 0
 	if l.tls {
 		s.proto = "tls"
+	}
+	if s.service == "" && l.fixed != "" {
+		s.service, s.host = l.fixed, l.sni
 	}
 	if s.service == "" {
 		s.host = l.sni

@@ -14,7 +14,6 @@ type routes struct {
 	wild       map[string]string // suffix with its leading dot, to role
 	resolve    *zone
 	trustNames bool
-	fixed      string // service of everything, "" to decide; the open proxy's own services have one
 }
 
 func newRoutes(cfg *Config, z *zone) *routes {
@@ -56,9 +55,6 @@ var serviceOf = map[string]string{
 // service is where something that names host (and sni, over TLS) and went to dst
 // arrived, and the role whose content it gets.
 func (r *routes) service(dst netip.Addr, host, sni string, overTLS bool) (service, role string) {
-	if r.fixed != "" {
-		return r.fixed, HostPlain
-	}
 	role, listed := r.role(host)
 	if r.trustNames {
 		if listed {

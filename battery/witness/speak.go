@@ -5,10 +5,9 @@ import (
 	"errors"
 	"io"
 	"net"
+	"net/http"
 	"os"
 	"time"
-
-	"golang.org/x/net/http2"
 )
 
 // Ports at which a server speaks first, or speaks one protocol whatever comes.
@@ -59,9 +58,9 @@ func (w *World) speak(c *conn) {
 		handed = true
 		w.speak(inner)
 	case wireHTTP:
-		handed = w.http.take(c)
+		w.serveOne(c)
 	case wireHTTP2:
-		w.http.two.ServeConn(c, &http2.ServeConnOpts{Context: withConn(w.ctx, c), BaseConfig: w.http.one, Handler: w.http})
+		serveTwo(c, func(rw http.ResponseWriter, r *http.Request) { w.handleTwo(rw, r, c) })
 	case wireSSH:
 		_, _ = io.WriteString(c, greetings[portSSH])
 		w.echoLines(c)

@@ -50,7 +50,6 @@ type World struct {
 	routes *routes
 	zone   *zone
 	forge  *forge.Forge
-	http   *httpServer
 	events func(Event)
 	byAddr map[netip.Addr]string
 
@@ -104,7 +103,6 @@ func New(cfg Config, onEvent func(Event)) (*World, error) {
 		return nil, err
 	}
 	w.ctx, w.cancel = context.WithCancel(context.Background())
-	w.http = newHTTPServer(w)
 	w.start(w.report)
 	return w, nil
 }
@@ -201,7 +199,6 @@ func (w *World) Close() error {
 	}
 	w.mu.Unlock()
 	w.cancel()
-	w.http.close()
 	w.wg.Wait()
 	w.flows.settlePackets(w, time.Now(), true)
 	w.rec.flush()
