@@ -7,10 +7,15 @@ package sandbox
 
 import (
 	"context"
+	"errors"
 	"io"
 	"io/fs"
 	"time"
 )
+
+// ErrEnded means that a sandbox is no more: it was stopped, or it ended by
+// itself, for example over its memory limit.
+var ErrEnded = errors.New("the sandbox has ended")
 
 // Driver starts sandboxes of one fabric.
 type Driver interface {
@@ -31,7 +36,7 @@ type Sandbox interface {
 	ID() string
 	// Exec runs a command inside and waits for it. A non-zero exit is not an
 	// error (a signal's is 128 + its number); err is for a command that could not
-	// be run or was cut off. When ctx ends or Timeout passes the command and
+	// be run or was cut off, ErrEnded among them. When ctx ends or Timeout passes the command and
 	// its process group are killed. Neither argv nor environment appears in an
 	// argv on the host.
 	Exec(ctx context.Context, cmd Command) (exit int, err error)

@@ -25,8 +25,8 @@ func (s *suite) stop(t *testing.T) {
 		}
 	}
 	s.nothingLeft(t, sb.ID())
-	if _, err := sb.Exec(t.Context(), sandbox.Command{Argv: []string{guestPath, "exit", "0"}}); err == nil {
-		t.Error("a stopped sandbox runs a command")
+	if _, err := sb.Exec(t.Context(), sandbox.Command{Argv: []string{guestPath, "exit", "0"}}); !errors.Is(err, sandbox.ErrEnded) {
+		t.Errorf("exec in a stopped sandbox: %v", err)
 	}
 	again := s.start(t, s.spec("stop"))
 	must(t, again, "exit", "0")

@@ -62,6 +62,9 @@ func (b *box) exec(ctx context.Context, c sandbox.Command, program *os.File) (in
 	if ctx.Err() != nil {
 		return -1, context.Cause(ctx)
 	}
+	if b.ending.Load() {
+		return -1, sandbox.ErrEnded
+	}
 	x, err := b.newExecution(c, program)
 	if err != nil {
 		return -1, err
@@ -176,14 +179,11 @@ func (x *execution) run(ctx context.Context) (int, error) {
 	}
 }
 
-// errEnded means that the sandbox was ended while a command ran in it.
-var errEnded = errors.New("the sandbox was stopped meanwhile")
-
 // result tells the command's exit from the runtime's failure. When the sandbox
 // is being ended the runtime may report an exit of 0 that never was.
 func (x *execution) result() (int, error) {
 	if x.box.ending.Load() {
-		return -1, errEnded
+		return -1, sandbox.ErrEnded
 	}
 	exit := x.cmd.ProcessState.ExitCode()
 	if exit != runtimeFailed && exit >= 0 {
@@ -192,15 +192,23 @@ func (x *execution) result() (int, error) {
 	select {
 	case b := <-x.log:
 		if err := runtimeError(b); err != nil {
-			return -1, err
+			return -1, x.box.explain(err)
 		}
 	case <-time.After(killGrace):
 		return -1, errors.New("the runtime's log did not end")
 	}
 	if exit < 0 {
-		return -1, fmt.Errorf("the runtime was killed: %s", x.cmd.ProcessState)
+		return -1, x.box.explain(fmt.Errorf("the runtime was killed: %s", x.cmd.ProcessState))
 	}
 	return exit, nil
+}
+
+// explain adds to a failure of the runtime that the sandbox is gone, if it is.
+func (b *box) explain(err error) error {
+	if b.running() {
+		return err
+	}
+	return fmt.Errorf("%w by itself, perhaps over its limit of %d bytes of memory: %w", sandbox.ErrEnded, b.spec.Limits.MemoryBytes, err)
 }
 
 // kill ends the command's process group inside, and then the runtime's exec,

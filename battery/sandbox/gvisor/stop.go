@@ -106,6 +106,24 @@ func findProcesses(arg string) ([]int, error) {
 	return fds, nil
 }
 
+// sandboxCommand is the runtime's internal subcommand that is the sandbox.
+const sandboxCommand = "boot"
+
+// running says whether the sandbox's own process is there. When in doubt it
+// is.
+func (b *box) running() bool {
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		return true
+	}
+	for _, e := range entries {
+		if pid, err := strconv.Atoi(e.Name()); err == nil && hasArg(pid, b.dir.rootArg()) && hasArg(pid, sandboxCommand) {
+			return true
+		}
+	}
+	return false
+}
+
 func hasArg(pid int, arg string) bool {
 	f, err := os.Open("/proc/" + strconv.Itoa(pid) + "/cmdline")
 	if err != nil {
