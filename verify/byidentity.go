@@ -96,7 +96,7 @@ func (a *authenticator) identityTimes(e *envelope, out *authentic, file string, 
 		return nil, false
 	}
 	stamps, stampErr, stamped := stampTimes(e, a.root)
-	if stamped && stampErr != nil && len(logTimes) == 0 {
+	if stamped && stampErr != nil && (a.given || len(logTimes) == 0) {
 		l.fail(CheckTime, CodeTimeTimestampBad, stampErr.Error(), file)
 		return nil, false
 	}

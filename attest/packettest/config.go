@@ -6,6 +6,7 @@ import (
 
 	"github.com/wallproof/wallproof/attest/manifest"
 	"github.com/wallproof/wallproof/attest/packet"
+	"github.com/wallproof/wallproof/attest/predicate"
 	"github.com/wallproof/wallproof/probes/catalog"
 )
 
@@ -201,4 +202,31 @@ func newConfig() *config {
 			Started:       manifest.FormatTime(Started),
 		},
 	}
+}
+
+// Signing makes the statement name another algorithm and key than those that
+// sign it, for a statement that a test signs anew by other means.
+func Signing(algorithm, key string) Option {
+	return func(c *config) {
+		c.statement = func(statement []byte) []byte {
+			out, err := replaceSigning(statement, predicate.Signing{Algorithm: algorithm, Key: key})
+			if err != nil {
+				panic("packettest: " + err.Error())
+			}
+			return out
+		}
+	}
+}
+
+func replaceSigning(statement []byte, s predicate.Signing) ([]byte, error) {
+	st, _, err := predicate.ParseStatement(statement)
+	if err != nil {
+		return nil, err
+	}
+	var b predicate.Boundary
+	if _, err := st.Decode(&b); err != nil {
+		return nil, err
+	}
+	b.Signing = s
+	return predicate.Marshal(st.Subject[0], st.PredicateType, b)
 }

@@ -29,7 +29,7 @@ import (
 type Packet struct {
 	Files     packet.Memory
 	Key       crypto.Signer // the attester's
-	Verifier  crypto.Signer // of the re-run; the attester's unless VerifierKey was given
+	Verifier  crypto.Signer // of the re-run, where VerifierKey gave one; else nil
 	Statement []byte        // the signed bytes, nil when unsigned
 	Catalogue []catalog.Technique
 	Policy    string // digest
@@ -53,7 +53,7 @@ func New(t testing.TB, options ...Option) *Packet {
 // Input is what a verifier who trusts the packet's keys would ask.
 func (p *Packet) Input() verify.Input {
 	in := verify.Input{Packet: p.Files, Trust: verify.Trust{Key: p.Key.Public()}, At: p.Now, Catalogue: p.Catalogue}
-	if p.Verifier != p.Key {
+	if p.Verifier != nil {
 		in.VerifierTrust = &verify.Trust{Key: p.Verifier.Public()}
 	}
 	return in
@@ -133,9 +133,6 @@ func (c *config) keys() (err error) {
 		if c.key, err = ecdsa.GenerateKey(elliptic.P256(), rand.Reader); err != nil {
 			return err
 		}
-	}
-	if c.verifier == nil {
-		c.verifier = c.key
 	}
 	return nil
 }

@@ -45,7 +45,11 @@ func (c *config) sign(p *Packet) error {
 	if c.rerun == rerunMissing {
 		return nil
 	}
-	return c.signRerun(ctx, p, c.verifier)
+	key := c.key
+	if c.verifier != nil {
+		key = c.verifier
+	}
+	return c.signRerun(ctx, p, key)
 }
 
 func (c *config) clock() time.Time { return c.attested }
