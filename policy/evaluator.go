@@ -178,12 +178,12 @@ func (e *Evaluator) Address(h host.Host, port uint16, a netip.Addr) Decision {
 // layers asks for every address that a connection to a would reach.
 func (e *Evaluator) layers(a netip.Addr, port uint16) Decision {
 	c := host.Classify(a)
-	if len(c.Layers()) == 0 {
+	if c.Len() == 0 {
 		return Decision{Reason: ReasonBadHost}
 	}
 	d := Decision{Verdict: Allow, Reason: ReasonPublic}
-	for _, l := range c.Layers() {
-		v, why, by := e.set.opens(l, port)
+	for i := range c.Len() {
+		v, why, by := e.set.opens(c.Layer(i), port)
 		if v == Deny {
 			if why != ReasonBlockEntry {
 				why = Reason(c.Class)

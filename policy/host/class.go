@@ -41,29 +41,44 @@ type Classification struct {
 	// Form says how an IPv4 address is embedded: "compatible", "translated",
 	// "nat64", "6to4", "teredo", "isatap"; "" when none is.
 	Form    string
-	layers  [maxLayers]Layer
+	layers  [maxLayers]layer
 	n       int
 	carries bool // Class is an embedded address's
 }
 
+type layer struct {
+	addr    netip.Addr
+	special *special // nil: public
+}
+
 const maxLayers = 5 // the address, and four readings of a local NAT64 prefix
 
-// Layers returns every address that has to be open for a connection to be: the
-// address itself and those embedded in it. It must not be changed.
-func (c *Classification) Layers() []Layer { return c.layers[:c.n] }
+// Len returns the number of layers: of addresses that have to be open for a
+// connection to be, the address itself and those embedded in it.
+func (c *Classification) Len() int { return c.n }
+
+// Layer returns one of them; the first is the address itself.
+func (c *Classification) Layer(i int) Layer {
+	l := &c.layers[i]
+	if l.special == nil {
+		return Layer{Addr: l.addr, Class: ClassPublic}
+	}
+	return Layer{Addr: l.addr, Class: l.special.class, Range: l.special.prefix}
+}
 
 func (c *Classification) add(a netip.Addr) {
-	l := Layer{Addr: a, Class: ClassPublic}
-	if s := find(a); s != nil {
-		l.Class, l.Range = s.class, s.prefix
+	l := &c.layers[c.n]
+	l.addr, l.special = a, find(a)
+	class := ClassPublic
+	if l.special != nil {
+		class = l.special.class
 	}
-	c.layers[c.n] = l
 	c.n++
 	switch {
 	case c.n == 1:
-		c.Class = l.Class
-	case l.Class == ClassMetadata, l.Class != ClassPublic && !c.carries:
-		c.Class, c.carries = l.Class, true
+		c.Class = class
+	case class == ClassMetadata, class != ClassPublic && !c.carries:
+		c.Class, c.carries = class, true
 	}
 }
 

@@ -90,10 +90,11 @@ func FuzzClassify(f *testing.F) {
 			return
 		}
 		c := Classify(a)
-		if len(c.Layers()) == 0 || c.Layers()[0].Addr != a.Unmap() {
-			t.Fatalf("Classify(%s) has the layers %v", a, c.Layers())
+		if c.Len() == 0 || c.Layer(0).Addr != a.Unmap() {
+			t.Fatalf("Classify(%s) has %d layers", a, c.Len())
 		}
-		for _, l := range c.Layers() {
+		for i := range c.Len() {
+			l := c.Layer(i)
 			if (l.Class == ClassPublic) == l.Range.IsValid() {
 				t.Fatalf("%s is %s in %s", l.Addr, l.Class, l.Range)
 			}
