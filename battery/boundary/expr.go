@@ -139,14 +139,6 @@ func dport(proto byte, p uint16) []expr.Any {
 	})
 }
 
-// dports matches a range of destination ports, after the protocol.
-func dports(proto byte, first, last uint16) []expr.Any {
-	return join(l4proto(proto), []expr.Any{
-		payload(expr.PayloadBaseTransportHeader, 2, 2),
-		cmp(expr.CmpOpGte, big16(first)), cmp(expr.CmpOpLte, big16(last)),
-	})
-}
-
 func tcpFlags(maskBits, value byte) []expr.Any {
 	return join(l4proto(unix.IPPROTO_TCP), []expr.Any{
 		payload(expr.PayloadBaseTransportHeader, 13, 1),

@@ -116,6 +116,14 @@ func (a AcceptRule) matches() ([][]expr.Any, error) {
 	return all, nil
 }
 
+// dports matches a range of destination ports, after the protocol.
+func dports(proto byte, first, last uint16) []expr.Any {
+	return join(l4proto(proto), []expr.Any{
+		payload(expr.PayloadBaseTransportHeader, 2, 2),
+		cmp(expr.CmpOpGte, big16(first)), cmp(expr.CmpOpLte, big16(last)),
+	})
+}
+
 func (h Hooks) editRules(rs *ruleset, boxes []Box) {
 	if h.NoRedirect {
 		for _, b := range boxes {

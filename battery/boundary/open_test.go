@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	"golang.org/x/sys/unix"
 
 	"github.com/wallproof/wallproof/internal/procs"
@@ -176,5 +177,90 @@ func TestOpenListeners(t *testing.T) {
 	}
 	if _, err := s.Listeners(); !errors.Is(err, unix.EADDRINUSE) {
 		t.Errorf("a second set of sockets: %v", err)
+	}
+}
+
+// A service's UDP socket answers from where it was asked by giving the control
+// message back.
+func TestUDPServiceAnswersAsAsked(t *testing.T) {
+	cfg := openConfig()
+	cfg.Services = []Service{{"udp", 53}}
+	s := buildStage(t, cfg)
+	files, err := s.WorldListeners()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer closeFiles(files)
+	for _, f := range files {
+		if f.Name != "udp-53" {
+			continue
+		}
+		pc, err := net.FilePacketConn(f.File)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := pc.(*net.UDPConn)
+		defer c.Close()
+		go func() {
+			buf, oob := make([]byte, 512), make([]byte, 128)
+			for {
+				n, oobn, _, from, err := c.ReadMsgUDPAddrPort(buf, oob)
+				if err != nil {
+					return
+				}
+				if _, _, err := c.WriteMsgUDPAddrPort(buf[:n], oob[:oobn], from); err != nil {
+					t.Error(err)
+				}
+			}
+		}()
+	}
+	for _, to := range []string{"8.8.8.8:53", "[2001:4860:4860::8888]:53"} {
+		if got, _, err := exchange(box(t, s, "a").NetNSPath, "udp", to, "query"); err != nil || got != "query" {
+			t.Errorf("%s: %q, %v", to, got, err)
+		}
+	}
+}
+
+// The phases of a run stand side by side and share nothing.
+func TestPhasesSideBySide(t *testing.T) {
+	attack, control := enforcedConfig(), openConfig()
+	control.Run = attack.Run
+	var stages [2]*Stage
+	var group errgroup.Group
+	for i, cfg := range []Config{attack, control} {
+		group.Go(func() (err error) {
+			if stages[i], err = Build(t.Context(), cfg); err == nil {
+				_, err = stages[i].VerifyInPlace(t.Context())
+			}
+			return err
+		})
+	}
+	err := group.Wait()
+	t.Cleanup(func() {
+		for _, s := range stages {
+			if s == nil {
+				continue
+			}
+			if err := s.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+		if left := namesOf(t, attack.Run); len(left) > 0 {
+			t.Errorf("left behind: %v", left)
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	startWitness(t, stages[1])
+	const to = "10.9.9.9:22"
+	if got, _, err := exchange(box(t, stages[1], "a").NetNSPath, "tcp", to, "x"); err != nil || got != to {
+		t.Errorf("control: %q, %v", got, err)
+	}
+	if _, _, err := exchange(box(t, stages[0], "a").NetNSPath, "tcp", to, "x"); !errors.Is(err, unix.ECONNREFUSED) {
+		t.Errorf("attack: %v", err)
+	}
+	if stats, err := stages[1].DenialStats(); err != nil || stats != (DenialStats{}) {
+		t.Errorf("the control recorded %+v (%v)", stats, err)
 	}
 }

@@ -32,7 +32,7 @@ func Claim(run string) (release func() error, err error) {
 		return nil, fmt.Errorf("claim run %s: %w", run, err)
 	}
 	dir := filepath.Join(ownersDir, run)
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	if err := os.MkdirAll(dir, 0o711); err != nil {
 		return nil, fmt.Errorf("claim run %s: %w", run, err)
 	}
 	unlock, err := lockDir(dir)

@@ -8,6 +8,8 @@ import (
 	"errors"
 	"fmt"
 	"hash"
+	"io"
+	"slices"
 
 	"github.com/mdlayher/netlink"
 	"golang.org/x/sys/unix"
@@ -44,7 +46,7 @@ func (s *Stage) FilterState() (FilterState, error) {
 var volatile = map[uint16][]uint16{
 	unix.NFT_MSG_NEWTABLE:     {3, 4},        // USE, HANDLE
 	unix.NFT_MSG_NEWCHAIN:     {2, 6, 8, 11}, // HANDLE, USE, COUNTERS, ID
-	unix.NFT_MSG_NEWRULE:      {3, 6, 9, 11}, // HANDLE, POSITION, ID, POSITION_ID
+	unix.NFT_MSG_NEWRULE:      {3, 6, 9, 10}, // HANDLE, POSITION, ID, POSITION_ID
 	unix.NFT_MSG_NEWSET:       {10, 16},      // ID, HANDLE
 	unix.NFT_MSG_NEWSETELEM:   {},
 	unix.NFT_MSG_NEWOBJ:       {5, 6}, // USE, HANDLE
@@ -209,7 +211,7 @@ func digestMessage(h hash.Hash, m netlink.Message) error {
 	}
 	var out bytes.Buffer
 	for _, a := range attrs {
-		if contains(skip, a.Type) {
+		if slices.Contains(skip, a.Type) {
 			continue
 		}
 		data := a.Data
@@ -224,16 +226,7 @@ func digestMessage(h hash.Hash, m netlink.Message) error {
 	return nil
 }
 
-func contains(list []uint16, v uint16) bool {
-	for _, x := range list {
-		if x == v {
-			return true
-		}
-	}
-	return false
-}
-
-func put(w interface{ Write([]byte) (int, error) }, kind uint16, data []byte) {
+func put(w io.Writer, kind uint16, data []byte) {
 	head := binary.BigEndian.AppendUint16(nil, kind)
 	head = binary.BigEndian.AppendUint32(head, uint32(len(data)))
 	_, _ = w.Write(head)

@@ -149,8 +149,9 @@ func routerSysctls(cfg *Config, v6 bool) []sysctl {
 
 func boxSysctls(v6 bool) []sysctl { return append(quiet(v6), forwarding(false, false, v6)...) }
 
-// worldSysctls: any source is taken, any local address may be bound and any
-// port, so that an unprivileged witness can answer as anybody.
+// worldSysctls: a packet with any source is taken, and any port may be bound and
+// any IPv6 source be named, so that an unprivileged witness can answer as
+// anybody. (Every IPv4 address is the world's own by answerEverywhere.)
 func worldSysctls(v6 bool) []sysctl {
 	s := append(quiet(v6), promptErrors(v6)...)
 	s = append(s,
@@ -158,9 +159,7 @@ func worldSysctls(v6 bool) []sysctl {
 		sysctl{key: "ipv4/conf/default/rp_filter", value: "0"},
 		sysctl{key: "ipv4/conf/all/accept_local", value: "1"},
 		sysctl{key: "ipv4/conf/default/accept_local", value: "1"},
-		sysctl{key: "ipv4/ip_nonlocal_bind", value: "1"},
-		sysctl{key: "ipv4/ip_unprivileged_port_start", value: "0"},
-		sysctl{key: "ipv4/icmp_echo_ignore_broadcasts", value: "0"})
+		sysctl{key: "ipv4/ip_unprivileged_port_start", value: "0"})
 	if v6 {
 		s = append(s, sysctl{key: "ipv6/ip_nonlocal_bind", value: "1"})
 	}

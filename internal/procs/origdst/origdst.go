@@ -8,7 +8,8 @@
 // nft redirect rewrites the destination; conntrack remembers it, and
 // SO_ORIGINAL_DST (IPv4) or IP6T_SO_ORIGINAL_DST (IPv6) reads it. Answers are
 // rewritten back by conntrack. A connection that was not redirected yields its
-// own local address.
+// own local address; so a server that only wants redirected connections compares
+// the two.
 //
 // # UDP
 //
@@ -16,8 +17,9 @@
 // gives it to a transparent socket, where IP_RECVORIGDSTADDR or
 // IPV6_RECVORIGDSTADDR adds the destination as a control message. An answer must
 // come from that very address and port, so it takes a socket of its own, bound
-// to it (ReplyUDP): IPV6_FREEBIND makes that possible for an address that the
-// machine does not have, and net.ipv4.ip_unprivileged_port_start=0 for a low port.
+// to it (ReplyUDP), which the process opens in the namespace that it runs in, the
+// world's: IPV6_FREEBIND makes that possible for an address that the namespace
+// does not have, and net.ipv4.ip_unprivileged_port_start=0 for a low port.
 package origdst
 
 import (
@@ -63,10 +65,19 @@ func TCP(c *net.TCPConn) (netip.AddrPort, error) {
 			dst, optErr = original6(fd)
 		}
 	})
+	if errors.Is(optErr, unix.ENOENT) || errors.Is(optErr, unix.ENOPROTOOPT) {
+		// Conntrack does not know the connection, or is not there at all: nothing
+		// has rewritten its destination.
+		dst, optErr = unmapped(local.AddrPort()), nil
+	}
 	if err = errors.Join(err, optErr); err != nil {
 		return netip.AddrPort{}, fmt.Errorf("original destination: %w", err)
 	}
 	return dst, nil
+}
+
+func unmapped(a netip.AddrPort) netip.AddrPort {
+	return netip.AddrPortFrom(a.Addr().Unmap(), a.Port())
 }
 
 func original4(fd uintptr) (netip.AddrPort, error) {
@@ -111,7 +122,7 @@ func ReadUDP(c *net.UDPConn, buf []byte) (n int, src, dst netip.AddrPort, err er
 		return 0, netip.AddrPort{}, netip.AddrPort{}, err
 	}
 	dst, err = ParseUDP(oob[:oobn])
-	return n, netip.AddrPortFrom(from.Addr().Unmap(), from.Port()), dst, err
+	return n, unmapped(from), dst, err
 }
 
 // ParseUDP finds the original destination among control messages.
@@ -132,7 +143,7 @@ func ParseUDP(oob []byte) (netip.AddrPort, error) {
 }
 
 // ReplyUDP sends one datagram to src as if from dst, the two that ReadUDP
-// returned.
+// returned. It opens its socket in the caller's namespace.
 func ReplyUDP(ctx context.Context, src, dst netip.AddrPort, payload []byte) error {
 	lc := net.ListenConfig{Control: freebind(dst.Addr().Is4())}
 	pc, err := lc.ListenPacket(ctx, "udp", dst.String())
