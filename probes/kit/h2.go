@@ -100,10 +100,6 @@ func finishH2(a *Answer, err error) (*Answer, error) {
 		}
 		return nil, err
 	}
-	var seen bytes.Buffer
-	writeFields(&seen, a.Header)
-	seen.WriteString("\n")
-	seen.Write(a.Body)
-	a.Seen = seen.Bytes()
+	a.Seen = seen(&http.Response{Header: a.Header}, a.Body)
 	return a, nil
 }

@@ -190,13 +190,7 @@ func readBody(resp *http.Response) (*Answer, error) {
 		// What came before an error counts: a peer that breaks off has still said it.
 		a.Body, err = io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
 	}
-	var seen bytes.Buffer
-	writeFields(&seen, resp.Header)
-	seen.WriteString("\n")
-	seen.Write(a.Body)
-	seen.WriteString("\n")
-	writeFields(&seen, resp.Trailer)
-	a.Seen = seen.Bytes()
+	a.Seen = seen(resp, a.Body)
 	if err != nil && len(a.Body) == 0 {
 		return nil, fmt.Errorf("read the answer: %w", err)
 	}
@@ -243,4 +237,22 @@ func CanaryOnly(o manifest.Observation) manifest.Observation {
 		o.Sign = manifest.SignAbsent
 	}
 	return o
+}
+
+// NewAnswer makes an Answer of a response whose body has been read.
+func NewAnswer(resp *http.Response, body []byte) *Answer {
+	a := &Answer{Status: resp.StatusCode, Header: resp.Header, Body: body}
+	a.Seen = seen(resp, body)
+	return a
+}
+
+// seen is everything of a response that a proof or canary may stand in.
+func seen(resp *http.Response, body []byte) []byte {
+	var b bytes.Buffer
+	writeFields(&b, resp.Header)
+	b.WriteString("\n")
+	b.Write(body)
+	b.WriteString("\n")
+	writeFields(&b, resp.Trailer)
+	return b.Bytes()
 }
