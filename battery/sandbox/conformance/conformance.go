@@ -26,6 +26,7 @@ func Run(t *testing.T, d sandbox.Driver, f Fixture) {
 		{"CopyIn", s.copyIn},
 		{"Mounts", s.mounts},
 		{"GeneratedFiles", s.generatedFiles},
+		{"MisledMounts", s.misledMounts},
 		{"FreshOverlay", s.freshOverlay},
 		{"TwoAtOnce", s.twoAtOnce},
 		{"Network", s.network},

@@ -68,6 +68,50 @@ func (s *suite) generatedFiles(t *testing.T) {
 	}
 }
 
+// misledMounts tries targets that go through the fixture image's links: a
+// harmless one, which ends where the link leads, and ones that would cover
+// what is mounted in our folder or in /etc.
+func (s *suite) misledMounts(t *testing.T) {
+	src := filepath.Join(t.TempDir(), "src")
+	if err := os.WriteFile(src, []byte("mounted"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	mount := func(targets ...string) sandbox.Spec {
+		spec := s.spec("misled")
+		for _, target := range targets {
+			spec.Mounts = append(spec.Mounts, sandbox.Mount{Source: src, Target: target, ReadOnly: true})
+		}
+		return spec
+	}
+	sb := s.start(t, mount("/links/harmless/deep/file", "/home/user/new/file", "/etc/hosts"))
+	for _, path := range []string{"/home/user/deep/file", "/links/harmless/deep/file", "/home/user/new/file", "/etc/hosts"} {
+		if got := must(t, sb, "read", path); got != "mounted" {
+			t.Errorf("%s is %q", path, got)
+		}
+	}
+	if err := sb.Stop(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for name, spec := range map[string]sandbox.Spec{
+		"a link to our folder":          mount("/links/ours/guest"),
+		"a link to our file":            mount("/links/guest"),
+		"a link that climbs to it":      mount("/links/climb/guest"),
+		"a link to /proc":               mount("/links/proc/self"),
+		"two that end at one place":     mount("/home/user/x", "/links/harmless/x"),
+		"a link to a generated file":    mount("/links/hosts"),
+		"a link to nothing":             mount("/links/nothing"),
+		"below a link to nothing":       mount("/links/nothing/x"),
+		"below one another in a circle": mount("/links/circle/x"),
+	} {
+		sb, err := s.driver.Start(t.Context(), spec)
+		if err == nil {
+			t.Errorf("%s: started", name)
+			sb.Stop(t.Context())
+		}
+		s.nothingLeft(t, spec.ID)
+	}
+}
+
 func (s *suite) freshOverlay(t *testing.T) {
 	paths := []string{"/root/new", "/tmp/new", "/dev/shm/new", "/etc/passwd"}
 	one := s.start(t, s.spec("overlay1"))

@@ -30,7 +30,8 @@ type Fixture struct {
 
 // NewFixture builds the guest program and a root file system for it. The root
 // file system is a hostile one in what it can do to a driver: its /proc is a
-// link, as are the reserved folder and the files that are generated in /etc.
+// link, as are the reserved folder and the files that are generated in /etc, and
+// /links has some that mounts may be led astray by.
 func NewFixture(t testing.TB, idBase uint32) Fixture {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -40,12 +41,14 @@ func NewFixture(t testing.TB, idBase uint32) Fixture {
 	f := Fixture{Rootfs: filepath.Join(dir, "rootfs"), IDBase: idBase, Guest: filepath.Join(dir, "guest")}
 	buildGuest(t, f.Guest)
 	for name, mode := range map[string]fs.FileMode{
-		"": 0o755, "etc": 0o755, "tmp": 0o777 | fs.ModeSticky, "root": 0o700, "home/user": 0o755, "elsewhere": 0o777, "var": 0o755,
+		"": 0o755, "etc": 0o755, "tmp": 0o777 | fs.ModeSticky, "root": 0o700, "home/user": 0o755, "elsewhere": 0o777, "links": 0o755,
 	} {
 		mkdir(t, filepath.Join(f.Rootfs, name), mode)
 	}
 	for name, target := range map[string]string{
 		"proc": "/elsewhere", ".wallproof": "/elsewhere", "etc/hosts": "/elsewhere/hosts", "etc/resolv.conf": "../run/missing/resolv.conf",
+		"links/harmless": "../home/user", "links/ours": "/.wallproof", "links/guest": "/.wallproof/guest", "links/climb": "../../../.wallproof",
+		"links/proc": "/proc", "links/hosts": "/etc/hosts", "links/nothing": "/nowhere/at/all", "links/circle": "circle",
 	} {
 		if err := os.Symlink(target, filepath.Join(f.Rootfs, name)); err != nil {
 			t.Fatal(err)

@@ -145,8 +145,8 @@ func capabilities(u sandbox.User) *specs.LinuxCapabilities {
 	return &specs.LinuxCapabilities{Bounding: rootCaps, Effective: rootCaps, Permitted: rootCaps}
 }
 
-// mounts lists the kernel's file systems, the generated files, and then the
-// spec's mounts, so that a later one wins.
+// mounts lists the kernel's file systems, the generated files, unless the spec
+// mounts something in their place, and the spec's mounts.
 func mounts(spec sandbox.Spec, r runDir, layout rootLayout) []specs.Mount {
 	plain := []string{"nosuid", "noexec", "nodev"}
 	list := []specs.Mount{
@@ -160,7 +160,10 @@ func mounts(spec sandbox.Spec, r runDir, layout rootLayout) []specs.Mount {
 			Options: []string{"nosuid", "nodev", "mode=1777", fmt.Sprintf("size=%d", spec.Limits.DiskBytes)}})
 	}
 	for _, name := range etcFiles {
-		list = append(list, bind(filepath.Join(r.etc(), name), "/etc/"+name, true))
+		target := "/etc/" + name
+		if !slices.ContainsFunc(spec.Mounts, func(m sandbox.Mount) bool { return m.Target == target }) {
+			list = append(list, bind(filepath.Join(r.etc(), name), target, true))
+		}
 	}
 	for _, m := range spec.Mounts {
 		list = append(list, bind(m.Source, m.Target, m.ReadOnly))

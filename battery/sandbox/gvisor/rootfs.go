@@ -56,7 +56,10 @@ func mountRoot(r runDir, spec sandbox.Spec) (rootLayout, error) {
 	if err != nil {
 		return rootLayout{}, fmt.Errorf("prepare mount points: %w", err)
 	}
-	return layout, mountOverlay(lower, up, work, r.root())
+	if err := mountOverlay(lower, up, work, r.root()); err != nil {
+		return rootLayout{}, err
+	}
+	return layout, checkMountPoints(r.root(), spec.Mounts)
 }
 
 // mountOverlay names the three folders by descriptor, so that no character in
