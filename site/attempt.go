@@ -95,7 +95,7 @@ func (a *attempt) judge(files fs.FS, latched []history.Latch, contradicted bool,
 func (a *attempt) fill(e *evidence, codes []string) {
 	r := a.record
 	r.State, r.Codes = e.state, codes
-	r.ID, r.Digest, r.Subject, r.Name = e.id, e.digest, e.subject, e.name()
+	r.ID, r.Digest, r.Subject, r.Name = e.id, e.digest, clean(e.subject), e.name()
 	r.Policy = clean(e.boundary.Policy.Digest)
 	r.Collected, r.Expires = at(e.collected).ISO, at(e.expires).ISO
 }

@@ -122,7 +122,7 @@ func (e *evidence) measured() []measured {
 	b := e.boundary
 	return []measured{
 		{"fabric", "Sandbox fabric", e.fabricFacts()},
-		{"image", "Image", facts(fact{Label: "Name", Text: e.name()}, fact{Label: "Digest", Digest: e.subject}, fact{Label: "Index", Digest: clean(b.Image.IndexDigest)}, fact{Label: "Platform", Text: clean(b.Image.Platform)})},
+		{"image", "Image", facts(fact{Label: "Name", Text: e.name()}, fact{Label: "Digest", Digest: clean(e.subject)}, fact{Label: "Index", Digest: clean(b.Image.IndexDigest)}, fact{Label: "Platform", Text: clean(b.Image.Platform)})},
 		{"policy", "Egress policy", facts(fact{Label: "Default", Text: title(clean(b.Policy.EgressDefault))}, fact{Label: "Digest", Digest: clean(b.Policy.Digest)}, fact{Label: "Enforcement", Text: clean(b.Enforcement.State)})},
 		{"proxy", "Proxy", facts(fact{Label: "Version", Text: clean(b.Proxy.Version)}, fact{Label: "Placement", Text: clean(b.Proxy.Placement)}, fact{Label: "Configuration", Digest: clean(b.Proxy.ConfigDigest)})},
 		{"redaction", "Redaction", facts(fact{Label: "Result", Text: redactionText(b.Redaction)}, fact{Label: "Encodings", Text: clean(strings.Join(b.Redaction.Encodings, ", "))}, fact{Label: "Proof", Digest: clean(b.Redaction.Digest)})},

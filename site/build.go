@@ -67,6 +67,7 @@ func newBuilder(in Input, outDir string) (*builder, error) {
 	if err := in.Theme.check(); err != nil {
 		return nil, err
 	}
+	in.Theme = in.Theme.cleaned()
 	if in.BaseURL != "" && !httpURL(in.BaseURL) {
 		return nil, fmt.Errorf("site: base URL %q is not an absolute https or http address", in.BaseURL)
 	}

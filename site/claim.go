@@ -30,7 +30,7 @@ func (e *evidence) claimOf(self string) *claim {
 		Diagram:    diagram(edges),
 		Edges:      edges,
 		Vectors:    e.vectorRows(),
-		Caption:    caption{Subject: e.subject, Head: "sha256:" + e.boundary.Battery.Head, Collected: at(e.collected)},
+		Caption:    caption{Subject: clean(e.subject), Head: "sha256:" + clean(e.boundary.Battery.Head), Collected: at(e.collected)},
 		Threat:     e.threat(),
 		RedTeam:    e.redTeam(),
 		Trail:      e.trail(),
@@ -251,7 +251,7 @@ func facts(fs ...fact) []fact {
 
 func (e *evidence) trail() []step {
 	b := e.boundary
-	steps := []step{{"Battery manifest", "sha256:" + b.Battery.Head, fmt.Sprintf("%d chained lines, from the run's first fact to its totals", b.Battery.Count)}}
+	steps := []step{{"Battery manifest", "sha256:" + clean(b.Battery.Head), fmt.Sprintf("%d chained lines, from the run's first fact to its totals", b.Battery.Count)}}
 	if r := b.RedTeam; r != nil {
 		steps = append(steps, step{"Red-team result", clean(r.Digest), clean(r.Engagement)})
 	} else {
@@ -262,7 +262,7 @@ func (e *evidence) trail() []step {
 	} else {
 		steps = append(steps, step{"Threat model", "", "Not provided"})
 	}
-	steps = append(steps, step{"Attestation", e.digest, "in-toto statement in a Sigstore bundle, signed by " + e.signer})
+	steps = append(steps, step{"Attestation", e.digest, "in-toto statement in a Sigstore bundle, signed by " + clean(e.signer)})
 	if r := e.rerun; r != nil {
 		steps = append(steps, step{"Verifier re-run", "", r.text()})
 	}

@@ -65,9 +65,9 @@ func (e *evidence) howShown() []string {
 }
 
 func (e *evidence) whatSigns() []string {
-	s := fmt.Sprintf("%s, with %s. Signed %s (%s).", title(e.signer), e.algorithm, at(e.signedAt).Text, e.signedHow)
+	s := fmt.Sprintf("%s, with %s. Signed %s (%s).", title(clean(e.signer)), clean(e.algorithm), at(e.signedAt).Text, clean(e.signedHow))
 	if e.logged != "" {
-		s += " The signature is in a transparency log, " + e.logged + "."
+		s += " The signature is in a transparency log, " + clean(e.logged) + "."
 	}
 	out := []string{s}
 	if e.rerun != nil {
@@ -105,12 +105,12 @@ func (e *evidence) plain() string {
 	fmt.Fprintf(&b, "TRUST BOUNDARY  %s\n\n", e.name())
 	line("Claim", fmt.Sprintf("%s (battery%s)", count(e.criticalEscapes(), "critical escape", "critical escapes"), redTeamWord(e)))
 	line("Attacks", fmt.Sprintf("%d, each with a positive control", e.attacks()))
-	line("Image", e.subject)
+	line("Image", clean(e.subject))
 	line("Policy", clean(e.boundary.Policy.Digest))
 	line("Fabric", strings.TrimSpace(clean(e.boundary.Fabric.Driver.Name)+" "+clean(e.boundary.Fabric.Driver.Version)))
 	line("Collected", at(e.collected).Text)
 	line("Valid until", at(e.expires).Text)
-	line("Signed by", e.signer)
+	line("Signed by", clean(e.signer))
 	line("Attestation", e.digest)
 	b.WriteString("\n")
 	for _, p := range e.picture() {

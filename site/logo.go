@@ -101,7 +101,7 @@ func plainElement(e xml.StartElement) error {
 		if !svgAttrs[a.Name.Local] || a.Name.Space != "" {
 			return fmt.Errorf("attribute %q is not one of plain shapes", a.Name.Local)
 		}
-		if v := strings.ToLower(a.Value); strings.Contains(v, "url(") && !strings.Contains(v, "url(#") {
+		if strings.Contains(strings.ReplaceAll(strings.ToLower(a.Value), "url(#", ""), "url(") {
 			return fmt.Errorf("attribute %q refers to something outside", a.Name.Local)
 		}
 	}

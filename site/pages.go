@@ -114,15 +114,15 @@ func (b *builder) watch(e *evidence, root, status string) *watchView {
 		return nil
 	}
 	w := &watchView{
-		Attestation: e.digest, State: string(e.state), Expires: at(e.expires).ISO, Status: status, Policy: e.boundary.Policy.Digest,
-		Images: strings.TrimSpace(e.subject + " " + e.boundary.Image.IndexDigest),
+		Attestation: e.digest, State: string(e.state), Expires: at(e.expires).ISO, Status: status, Policy: clean(e.boundary.Policy.Digest),
+		Images: strings.TrimSpace(clean(e.subject + " " + e.boundary.Image.IndexDigest)),
 	}
 	if b.in.Live != nil && e.name() == b.primary {
 		w.Live = root + "live.json"
 	}
 	fabric, err := compact(e.fabric())
 	if err == nil {
-		w.Fabric = fabric
+		w.Fabric = clean(fabric)
 	}
 	return w
 }

@@ -1,8 +1,12 @@
 package site
 
 import (
+	"errors"
+	"flag"
 	"os"
 	"path/filepath"
+	"regexp"
+	"strings"
 	"testing"
 
 	"github.com/wallproof/wallproof/attest/packet"
@@ -16,7 +20,7 @@ func sampleSite(t testing.TB, dir string, theme Theme, es ...*evidence) {
 	if err := theme.check(); err != nil {
 		t.Fatal(err)
 	}
-	b := &builder{in: Input{Theme: theme, Packets: []Packet{{}}}, now: sampleNow, history: history.New(), cache: &cache{}, tree: &tree{dir: dir, out: dir}}
+	b := &builder{in: Input{Theme: theme.cleaned(), Packets: []Packet{{}}}, now: sampleNow, history: history.New(), cache: &cache{}, tree: &tree{dir: dir, out: dir}}
 	b.primary = es[0].name()
 	check := func(err error) {
 		t.Helper()
@@ -27,47 +31,76 @@ func sampleSite(t testing.TB, dir string, theme Theme, es ...*evidence) {
 	check(b.writeAssets())
 	files := packet.Memory{packet.AttestationFile: []byte("{}\n"), packet.ManifestFile: []byte("{}\n"), packet.PolicyFile: []byte("{}\n"), packet.RedactionFile: []byte("{}\n"), packet.ControlFile: []byte("{}\n"), packet.AttackFile: []byte("{}\n")}
 	for _, e := range es {
-		r := &record{
-			ID: e.id, Digest: e.digest, Subject: e.subject, Name: e.name(), Policy: e.boundary.Policy.Digest, State: e.state, Codes: e.codes(),
-			Collected: at(e.collected).ISO, Expires: at(e.expires).ISO,
-		}
+		a := &attempt{record: &record{}, evidence: e, job: job{packet: FSPacket("sample", files)}}
+		a.fill(e, e.codes())
+		r := a.record
 		if e.shown() {
 			r.Claim = count(e.criticalEscapes(), "critical escape", "critical escapes")
 		}
 		b.records = append(b.records, r)
 		entry := b.note(r)
-		check(b.writeAttestation(&attempt{record: r, evidence: e, job: job{packet: FSPacket("sample", files)}}, entry))
+		check(b.writeAttestation(a, entry))
 	}
 	check(b.writePrimaryOf(b.records[0], es[0]))
 	check(b.writeCommon())
 }
 
-// TestSampleSite renders the sample site; with WALLPROOF_SITE_SAMPLE set, into
-// that folder, to be looked at.
-func TestSampleSite(t *testing.T) {
-	dir := os.Getenv("WALLPROOF_SITE_SAMPLE")
-	if dir == "" {
-		dir = t.TempDir()
-	}
+var update = flag.Bool("update", false, "rewrite the golden files")
+
+// assetName is the part of an asset's name that comes from its content.
+var assetName = regexp.MustCompile(`-[0-9a-f]{10}\.(css|js|svg|bin)`)
+
+// TestGolden holds whole pages against the files in testdata/golden. With
+// -update it writes them.
+func TestGolden(t *testing.T) {
+	partial := sampleEvidence().hold("escape")
+	partial.techniques[10].Outcome, partial.techniques[10].Reason = "escaped", "canary-obtained"
+	partial.boundary.Battery.Vectors[6].Outcome = "escaped"
+	bare := sampleEvidence()
+	bare.boundary.RedTeam, bare.boundary.ThreatModel, bare.rerun = nil, nil, nil
+	bare.boundary.Policy.EgressDefault = "allow"
+	bare.boundary.Proxy.Placement = "inside-sandbox"
 	for _, s := range []struct {
 		name string
 		e    *evidence
 	}{
 		{"current", sampleEvidence()},
-		{"held", sampleEvidence().hold("policy-drift", "expired")},
-		{"partial", sampleEvidence().hold("escape")},
+		{"held", sampleEvidence().hold("critical-escape")},
+		{"stale", sampleEvidence().hold("policy-drift", "expired")},
+		{"partial", partial},
+		{"bare", bare},
 	} {
-		out := filepath.Join(dir, s.name)
-		if err := os.RemoveAll(out); err != nil {
+		t.Run(s.name, func(t *testing.T) {
+			dir := t.TempDir()
+			sampleSite(t, dir, Theme{}, s.e)
+			for _, page := range []string{
+				"index.html", "procurement/index.html", "attestations/" + s.e.id + "/index.html", "fleet/index.html", "history/index.html",
+				"status.json", "badge.json", "badge.svg", "boundary.jsonld", "feed.xml", "history.json",
+			} {
+				golden(t, filepath.Join("testdata", "golden", s.name, strings.ReplaceAll(page, "/", "_")), read(t, dir, page))
+			}
+		})
+	}
+}
+
+func golden(t *testing.T, path, got string) {
+	t.Helper()
+	got = assetName.ReplaceAllString(got, "-HASH.$1")
+	if *update {
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(got), 0o644)); err != nil {
 			t.Fatal(err)
 		}
-		if s.name == "partial" {
-			s.e.techniques[10].Outcome, s.e.techniques[10].Reason = "escaped", "canary-obtained"
-			s.e.boundary.Battery.Vectors[6].Outcome = "escaped"
-		}
-		sampleSite(t, out, Theme{}, s.e)
-		if _, err := os.Stat(filepath.Join(out, "index.html")); err != nil {
-			t.Error(err)
+		return
+	}
+	want := read(t, path)
+	if got == want {
+		return
+	}
+	a, b := strings.Split(want, "\n"), strings.Split(got, "\n")
+	for i := range min(len(a), len(b)) {
+		if a[i] != b[i] {
+			t.Fatalf("%s differs in line %d (go test ./site -run Golden -update writes it anew):\n have %s\n want %s", path, i+1, b[i], a[i])
 		}
 	}
+	t.Fatalf("%s: %d lines, want %d", path, len(b), len(a))
 }

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -147,6 +148,23 @@ func (t *Theme) check() error {
 	}
 	errs = append(errs, t.Colors.check(), t.checkLogo())
 	return errors.Join(errs...)
+}
+
+// cleaned is the theme with every text made printable.
+func (t Theme) cleaned() Theme {
+	t.Name, t.Tagline, t.Contact.Text = clean(t.Name), clean(t.Tagline), clean(t.Contact.Text)
+	t.FAQ, t.KnownGaps, t.Documents = slices.Clone(t.FAQ), slices.Clone(t.KnownGaps), slices.Clone(t.Documents)
+	for i, q := range t.FAQ {
+		t.FAQ[i] = QA{clean(q.Question), clean(q.Answer)}
+	}
+	for i, g := range t.KnownGaps {
+		t.KnownGaps[i] = Gap{clean(g.Title), clean(g.Text)}
+	}
+	for i, d := range t.Documents {
+		d.Title, d.Note = clean(d.Title), clean(d.Note)
+		t.Documents[i] = d
+	}
+	return t
 }
 
 type field struct{ name, value string }

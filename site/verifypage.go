@@ -10,9 +10,47 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"io/fs"
+	"path/filepath"
 
 	"github.com/wallproof/wallproof/attest/packet"
 )
+
+// Names of the verifier's files in the folder that LoadWasm reads.
+const (
+	WasmFile = "wallproof-verify.wasm" // or with ".gz" at the end
+	ExecFile = "wasm_exec.js"
+)
+
+// maxWasmBytes bounds the verifier.
+const maxWasmBytes = 256 << 20
+
+// LoadWasm reads the verifier from a folder: WasmFile, plain or compressed, and
+// ExecFile beside it. A folder without it gives a zero Wasm, and a site whose
+// verify page explains the command line.
+func LoadWasm(dir string) (Wasm, error) {
+	var w Wasm
+	for _, name := range []string{WasmFile + ".gz", WasmFile} {
+		b, err := readBounded(filepath.Join(dir, name), maxWasmBytes)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return Wasm{}, fmt.Errorf("site: verifier for the browser: %w", err)
+		}
+		w.Module = b
+		break
+	}
+	if len(w.Module) == 0 {
+		return Wasm{}, nil
+	}
+	b, err := readBounded(filepath.Join(dir, ExecFile), maxWasmBytes)
+	if err != nil {
+		return Wasm{}, fmt.Errorf("site: verifier for the browser: %w", err)
+	}
+	w.Exec = b
+	return w, nil
+}
 
 // verifyView is the verify page.
 type verifyView struct {

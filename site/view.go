@@ -112,14 +112,14 @@ func (e *evidence) recordFacts(now time.Time) []fact {
 		until.Life = &life{Percent: percentGone(e.collected, e.expires, now)}
 	}
 	return facts(
-		fact{Label: "Image", Digest: e.subject},
+		fact{Label: "Image", Digest: clean(e.subject)},
 		fact{Label: "Policy", Digest: clean(e.boundary.Policy.Digest)},
 		fact{Label: "Collected", Time: at(e.collected)},
 		until,
-		fact{Label: "Signed at", Time: at(e.signedAt), Note: e.signedHow},
+		fact{Label: "Signed at", Time: at(e.signedAt), Note: clean(e.signedHow)},
 		e.signerFact(),
-		fact{Label: "Algorithm", Text: e.algorithm},
-		fact{Label: "Log", Text: e.logged},
+		fact{Label: "Algorithm", Text: clean(e.algorithm)},
+		fact{Label: "Log", Text: clean(e.logged)},
 		fact{Label: "Attestation", Digest: e.digest},
 	)
 }
@@ -128,9 +128,9 @@ func (e *evidence) recordFacts(now time.Time) []fact {
 // fingerprint.
 func (e *evidence) signerFact() fact {
 	if e.fingerprint != "" && strings.HasPrefix(e.signer, "key sha256:") {
-		return fact{Label: "Signer", Text: "Key", Digest: e.fingerprint}
+		return fact{Label: "Signer", Text: "Key", Digest: clean(e.fingerprint)}
 	}
-	return fact{Label: "Signer", Text: title(e.signer), Digest: e.fingerprint}
+	return fact{Label: "Signer", Text: title(clean(e.signer)), Digest: clean(e.fingerprint)}
 }
 
 func percentGone(from, to, now time.Time) int {

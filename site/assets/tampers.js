@@ -52,7 +52,7 @@ globalThis.wallproofTampers = (() => {
     { id: "file-strange", title: "A file that has no place in a packet", code: "packet-file-name", apply: add("install.sh", "echo\n") },
     { id: "signature", title: "Another signature", code: "signature-invalid", main: true, apply: json(bundle, (b) => { b.dsseEnvelope.signatures[0].sig = other(b.dsseEnvelope.signatures[0].sig); }) },
     { id: "payload", title: "Another statement under the signature", code: "signature-invalid", apply: json(bundle, (b) => { b.dsseEnvelope.payload = btoa(atob(b.dsseEnvelope.payload).replace("\"criticalEscapes\":0", "\"criticalEscapes\":1")); }) },
-    { id: "bundle-empty", title: "An empty bundle", code: "bundle-malformed", apply: add(bundle, "{}") },
+    { id: "bundle-empty", title: "An empty bundle", code: "bundle-version", apply: add(bundle, "{}") },
     { id: "bundle-gone", title: "No attestation at all", code: "attestation-missing", apply: drop(bundle) },
     { id: "rerun-gone", title: "No verifier re-run", code: "rerun-missing", main: true, apply: drop(again) },
     { id: "rerun-signature", title: "A re-run with another signature", code: "rerun-invalid", apply: json(again, (b) => { b.dsseEnvelope.signatures[0].sig = other(b.dsseEnvelope.signatures[0].sig); }) },

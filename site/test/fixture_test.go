@@ -7,10 +7,10 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -78,15 +78,14 @@ func newFixtures(t testing.TB, root string) *fixtures {
 // verifier reads the WebAssembly build, which site/test/run makes.
 func verifier(t testing.TB) site.Wasm {
 	t.Helper()
-	module, err := os.ReadFile(os.Getenv("WALLPROOF_WASM"))
+	w, err := site.LoadWasm(os.Getenv("WALLPROOF_WASM"))
+	if err == nil && len(w.Module) == 0 {
+		err = errors.New("WALLPROOF_WASM names no folder with it")
+	}
 	if err != nil {
 		t.Fatalf("no verifier for the browser: %v; run the tests by site/test/run, which builds it", err)
 	}
-	exec, err := os.ReadFile(filepath.Join(runtime.GOROOT(), "lib", "wasm", "wasm_exec.js"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return site.Wasm{Module: module, Exec: exec}
+	return w
 }
 
 func (f *fixtures) packet(options ...packettest.Option) *packettest.Packet {
