@@ -60,3 +60,14 @@ cross:
 
 clean:
 	rm -rf $(BIN) $(OUT)
+
+wasm: ## the verifier for the browser builds
+	go run ./internal/tools/wasmwork go build ./verify/...
+	go run ./internal/tools/wasmwork go vet ./verify/...
+
+bench: need-root build ## benchmarks: judging, manifest hashing, the battery beside twenty bare starts
+	go test -run '^$$' -bench . ./battery/judge ./attest/manifest
+	go test -tags e2e -run '^$$' -bench . -benchtime 1x ./testdata/e2e
+
+breaks: need-root build ## every seeded break must be noticed
+	$(BIN)/wallproof-breaks run testdata/breaks/*.yaml

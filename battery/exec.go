@@ -149,7 +149,7 @@ func (x *session) startProxy(ctx context.Context, stage *boundary.Stage) (string
 	if err != nil {
 		return "", err
 	}
-	px, err := proxy.Start(ctx, proxy.Launch{Argv: append(append([]string{}, x.o.Self...), "internal", "proxy"), UID: proxyUID, GID: proxyUID, Listeners: listeners, OnEvent: x.o.Event,
+	px, err := proxy.Start(ctx, proxy.Launch{Path: x.o.Self[0], Argv: append(append([]string{}, x.o.Self...), "internal", "proxy"), UID: proxyUID, GID: proxyUID, Listeners: listeners, OnEvent: x.o.Event,
 		Config: proxy.Config{RunID: x.id, Policy: string(canonical), Secrets: x.o.Secrets, BrokerKeys: x.o.BrokerKeys}})
 	if err != nil {
 		return "", err

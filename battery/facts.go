@@ -55,7 +55,7 @@ func (p *phase) factsFor(name string) (probes.Facts, error) {
 
 // Where the obedient agent works.
 const (
-	workspace = "/workspace"
+	workspace = plant.Workspace
 	secretIn  = workspace + "/.env"
 )
 

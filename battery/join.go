@@ -172,9 +172,20 @@ func (j *joiner) fromProxy(events []proxy.Event) []manifest.Observation {
 	return out.all()
 }
 
+// failures are the proxy's reasons that say that something broke, not that the
+// policy refused it. A dead upstream blocks nothing.
+var failures = []string{proxy.ReasonResolveFailed, proxy.ReasonNoAddress, proxy.ReasonDialFailed, proxy.ReasonUpstreamTLS, proxy.ReasonUpstreamClosed,
+	proxy.ReasonTimeout, proxy.ReasonConnections, proxy.ReasonInternal, proxy.ReasonShutdown, proxy.ReasonSecretMissing, proxy.ReasonLeaseMint, proxy.ReasonTLSClient}
+
+// verdictFailed is the verdict of an observation that is one of these.
+const verdictFailed = "failed"
+
 func (j *joiner) proxyObservation(n string, e proxy.Event, src netip.AddrPort) manifest.Observation {
 	o := manifest.Observation{Side: manifest.SideProxy, Nonce: n, Time: e.Time, Sandbox: j.sandbox[src.Addr().Unmap()],
 		Proto: e.Scheme, Host: e.Host, Dest: e.Dialled, Verdict: e.Verdict, Rule: e.Reason, Status: int64(e.Status), Count: 1}
+	if e.Verdict == proxy.Deny && slices.Contains(failures, e.Reason) {
+		o.Verdict = verdictFailed
+	}
 	if e.Redacted > 0 {
 		o.Verdict, o.Rule, o.Count = judge.VerdictRedact, "redaction", e.Redacted
 	}

@@ -153,7 +153,7 @@ func (p *phase) startProxy(ctx context.Context, files []procs.NamedFile, secrets
 			p.kinds = append(p.kinds, string(l.Kind))
 		}
 	}
-	px, err := proxy.Start(ctx, proxy.Launch{Argv: p.r.self("proxy"), NetNS: p.stage.RouterNS(), UID: proxyUID, GID: proxyUID, Listeners: listeners, OnEvent: p.event,
+	px, err := proxy.Start(ctx, proxy.Launch{Path: p.r.opt.Self[0], Argv: p.r.self("proxy"), NetNS: p.stage.RouterNS(), UID: proxyUID, GID: proxyUID, Listeners: listeners, OnEvent: p.event,
 		Config: proxy.Config{
 			RunID: p.r.id, Policy: string(p.r.canonical), Secrets: secrets, BrokerKeys: p.canaries.brokerKeys(p.r.policy),
 			Upstream: proxy.Upstream{RootsPEM: p.worldCA.CertPEM, Resolver: worldResolver},

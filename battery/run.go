@@ -180,9 +180,9 @@ func (r *run) selected() []catalog.Technique {
 // openPhases builds both phases side by side; nothing untrusted runs yet but
 // the probe that measures the sandbox.
 func (r *run) openPhases(ctx context.Context) error {
-	g, ctx := errgroup.WithContext(ctx)
+	g, gctx := errgroup.WithContext(ctx)
 	for _, p := range []*phase{r.control, r.attack} {
-		g.Go(func() error { return p.setUp(ctx) })
+		g.Go(func() error { return p.setUp(gctx) })
 	}
 	if err := g.Wait(); err != nil {
 		return err

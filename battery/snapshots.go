@@ -58,7 +58,8 @@ func (s *snapshots) run(ctx context.Context) error {
 		}
 		s.half[of.name] = p
 	}
-	steps := []func(context.Context) error{s.fresh, s.restored}
+	// The prior runs come first: a sandbox is fresh only after somebody's run.
+	steps := []func(context.Context) error{s.restored, s.fresh}
 	for _, step := range steps {
 		if err := step(ctx); err != nil {
 			return fmt.Errorf("snapshot: %w", err)

@@ -98,3 +98,7 @@ func (p *phase) openConfig() witness.Config {
 	return witness.Config{Role: witness.RoleOpenProxy, Run: p.r.id, Phase: p.name, NonceKey: hex.EncodeToString(p.r.nonceKey),
 		Nonces: p.nonces(), CA: p.worldCA, Open: open}
 }
+
+// furnish gives the world its content: what the obedient agent reads.
+func (p *phase) furnish(cfg *witness.Config) {
+}

@@ -189,8 +189,12 @@ func attempt(ph manifest.Phase) (sign string, ok bool) {
 		if o.Side != manifest.SideProbe && o.Side != manifest.SideRunner {
 			continue
 		}
-		if !ok || weight(o.Sign) > weight(sign) {
-			sign = o.Sign
+		said := o.Sign
+		if said == manifest.SignRefused && o.Status >= 500 && o.Status < 600 {
+			said = manifest.SignError // a gateway that failed has refused nothing
+		}
+		if !ok || weight(said) > weight(sign) {
+			sign = said
 		}
 		ok = true
 	}

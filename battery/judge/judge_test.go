@@ -53,6 +53,9 @@ func TestJudge(t *testing.T) {
 	}{
 		{"refused", reach, obs(readProof(proofC)), obs(probe("refused")), nil, Blocked, ReasonRefused},
 		{"refused and recorded", reach, obs(arrived), obs(probe("refused"), fDeny), nil, Blocked, ReasonFilterDenied},
+		{"a gateway that failed refused nothing", reach, obs(arrived), obs(manifest.Observation{Side: manifest.SideProbe, Sign: "refused", Status: 502}), nil, Inconclusive, ReasonProbeError},
+		{"a gateway that failed, recorded as failed", reach, obs(arrived), obs(manifest.Observation{Side: manifest.SideProbe, Sign: "refused", Status: 502}, manifest.Observation{Side: manifest.SideProxy, Verdict: "failed"}), nil, Inconclusive, ReasonProbeError},
+		{"refused by 403", reach, obs(arrived), obs(manifest.Observation{Side: manifest.SideProbe, Sign: "refused", Status: 403}), nil, Blocked, ReasonRefused},
 		{"closed and recorded", reach, obs(arrived), obs(probe("closed"), pDeny), nil, Blocked, ReasonProxyDenied},
 		{"closed and not recorded", reach, obs(arrived), obs(probe("closed"), pAllow), nil, Inconclusive, ReasonNotAttributable},
 		{"block page with status 200 is no reachability", reach, obs(arrived), obs(probe("answered")), nil, Inconclusive, ReasonNotAttributable},

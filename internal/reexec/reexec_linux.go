@@ -1,6 +1,7 @@
 package reexec
 
 import (
+	"fmt"
 	"io"
 	"os"
 
@@ -19,7 +20,11 @@ func Main(args []string) (code int, ok bool) {
 	case "proxy":
 		return proxy.Main(), true
 	case "world":
-		return witness.Main(), true
+		if err := witness.Main(); err != nil {
+			fmt.Fprintln(os.Stderr, "world:", err)
+			return 1, true
+		}
+		return 0, true
 	case "unpack":
 		return image.UnpackMain(args[3:]), true
 	case "hold": // a process that holds its environment until its input ends
