@@ -66,15 +66,12 @@ func (o *Open) tunnel(c *conn, up net.Conn, to target) {
 // peek tells what a client sends first; a client that waits for the server to
 // speak sends nothing.
 func (o *Open) peek(c *conn) wire {
-	for want := 1; want <= peekSize; {
-		_ = c.SetReadDeadline(time.Now().Add(silence))
-		b, err := c.br.Peek(want)
-		if kind := sniff(b); kind != wireUnknown || err != nil {
+	_ = c.SetReadDeadline(time.Now().Add(silence))
+	for {
+		if kind, err := sniffNext(c.br); kind != wireUnknown || err != nil {
 			return kind
 		}
-		want = c.br.Buffered() + 1
 	}
-	return wirePlain
 }
 
 func (o *Open) intercepts(names ...string) bool {

@@ -1,6 +1,7 @@
 package witness
 
 import (
+	"bufio"
 	"bytes"
 	"errors"
 	"io"
@@ -74,27 +75,37 @@ func (w *World) speak(c *conn) {
 // the server to speak gets a greeting.
 func (w *World) listen(c *conn) wire {
 	patience := silence
-	for want, greeted := 1, false; ; {
+	for greeted := false; ; {
 		_ = c.SetReadDeadline(time.Now().Add(patience))
-		b, err := c.br.Peek(want)
-		if kind := sniff(b); kind != wireUnknown {
-			return kind
-		}
+		kind, more := sniffNext(c.br)
 		switch {
-		case err == nil || errors.Is(err, os.ErrDeadlineExceeded) && c.br.Buffered() >= want:
-			want = c.br.Buffered() + 1
-		case errors.Is(err, os.ErrDeadlineExceeded) && !greeted:
+		case kind != wireUnknown:
+			return kind
+		case more == nil:
+		case errors.Is(more, os.ErrDeadlineExceeded) && !greeted:
 			greeted, patience = true, idleTime
-			if len(b) == 0 && !w.greet(c) {
+			if c.br.Buffered() == 0 && !w.greet(c) {
 				return wireUnknown
 			}
 		default:
 			return wireUnknown
 		}
-		if want > peekSize {
-			return wirePlain
-		}
 	}
+}
+
+// sniffNext looks at what a connection has sent so far, and when that does not
+// tell its protocol waits for more. The error is that wait's.
+func sniffNext(br *bufio.Reader) (wire, error) {
+	seen := br.Buffered()
+	b, _ := br.Peek(seen) // what is there cannot fail
+	if kind := sniff(b); kind != wireUnknown {
+		return kind, nil
+	}
+	if seen >= peekSize {
+		return wirePlain, nil
+	}
+	_, err := br.Peek(seen + 1)
+	return wireUnknown, err
 }
 
 // greet is what a server says to a client that waits.

@@ -6,11 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"slices"
 	"strconv"
 	"sync"
 
-	"github.com/wallproof/wallproof/attest/manifest"
 	"github.com/wallproof/wallproof/internal/procs"
 )
 
@@ -28,8 +26,10 @@ type Launch struct {
 	Event  func(Event) // called for every event, one at a time; nil drops them
 }
 
-// Process is a running witness.
+// Process is a running witness. Its Log is what it has reported so far; after
+// Sync it is complete up to that call, after Stop it is complete.
 type Process struct {
+	*Log
 	CAPEM string // certificate of the world's authority
 
 	proc    *procs.Proc
@@ -37,20 +37,9 @@ type Process struct {
 	event   func(Event)
 
 	mu       sync.Mutex
-	observed []manifest.Observation // by Event.ID, from 1
-	pushes   []Push
-	leases   []Lease
-	dropped  uint64
 	syncs    map[uint64]chan struct{}
 	nextSync uint64
-	failures []string
 }
-
-// maxKept bounds what is kept of a witness, whose own bounds are lower.
-const maxKept = 1 << 18
-
-// maxFailures bounds how many reports of failed parts are kept.
-const maxFailures = 16
 
 // Start starts a witness and waits until it listens. When it returns an error
 // nothing is left running.
@@ -63,12 +52,12 @@ func Start(ctx context.Context, l Launch) (*Process, error) {
 		return nil, fmt.Errorf("start witness: %w", err)
 	}
 	defer read.Close()
-	p := &Process{control: write, event: l.Event, syncs: map[uint64]chan struct{}{}}
+	p := &Process{Log: NewLog(), control: write, event: l.Event, syncs: map[uint64]chan struct{}{}}
 	if p.event == nil {
 		p.event = func(Event) {}
 	}
 	spec := procs.Spec{
-		Argv: l.Argv, NetNS: l.NetNS, UID: orUID(l.UID), GID: orUID(l.GID), Config: l.Config, OnEvent: p.take,
+		Path: l.Argv[0], Argv: l.Argv, NetNS: l.NetNS, UID: orUID(l.UID), GID: orUID(l.GID), Config: l.Config, OnEvent: p.take,
 		Files: []procs.NamedFile{{Name: controlFile, File: read}},
 	}
 	for i, f := range l.Files {
@@ -99,52 +88,19 @@ func (p *Process) take(raw json.RawMessage) {
 	if err := json.Unmarshal(raw, &e); err != nil {
 		e = Event{Type: EventFailure, Detail: "event cannot be read: " + err.Error()}
 	}
-	p.keep(e)
+	p.Take(e)
+	if e.Type == EventSynced {
+		p.synced(e.ID)
+	}
 	p.event(e)
 }
 
-func (p *Process) keep(e Event) {
+func (p *Process) synced(id uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	switch e.Type {
-	case EventObservation:
-		switch i := e.ID; {
-		case e.Observation == nil || i == 0 || i > uint64(len(p.observed))+1 || i > maxKept:
-			p.dropped++
-		case i <= uint64(len(p.observed)):
-			p.observed[i-1] = *e.Observation
-		default:
-			p.observed = append(p.observed, *e.Observation)
-		}
-	case EventPush:
-		if e.Push != nil && len(p.pushes) < maxKept {
-			p.pushes = append(p.pushes, *e.Push)
-		}
-	case EventLease:
-		p.keepLease(e.Lease)
-	case EventSynced:
-		p.dropped = max(p.dropped, e.Dropped)
-		if done := p.syncs[e.ID]; done != nil {
-			close(done)
-			delete(p.syncs, e.ID)
-		}
-	case EventStopped:
-		p.dropped = max(p.dropped, e.Dropped)
-	case EventFailure:
-		if len(p.failures) < maxFailures {
-			p.failures = append(p.failures, e.Detail)
-		}
-	}
-}
-
-func (p *Process) keepLease(l *Lease) {
-	if l == nil {
-		return
-	}
-	if i := slices.IndexFunc(p.leases, func(have Lease) bool { return have.ID == l.ID }); i >= 0 {
-		p.leases[i] = *l
-	} else if len(p.leases) < maxKept {
-		p.leases = append(p.leases, *l)
+	if done := p.syncs[id]; done != nil {
+		close(done)
+		delete(p.syncs, id)
 	}
 }
 
@@ -176,45 +132,8 @@ func (p *Process) Sync(ctx context.Context) error {
 	}
 }
 
-// Observations returns what has been seen so far, in order of arrival.
-func (p *Process) Observations() []manifest.Observation {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return slices.Clone(p.observed)
-}
-
-// Pushes returns the ref updates that the forge was asked for so far.
-func (p *Process) Pushes() []Push {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return slices.Clone(p.pushes)
-}
-
-// Leases returns the installation tokens that the forge issued so far, revoked
-// ones marked.
-func (p *Process) Leases() []Lease {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return slices.Clone(p.leases)
-}
-
-// Dropped is how many arrivals exceeded the witness's bounds, as of the last
-// Sync or Stop. With any, absence of an observation proves nothing.
-func (p *Process) Dropped() uint64 {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.dropped
-}
-
-// Failures are reports of parts of the witness that failed, the first few.
-func (p *Process) Failures() []string {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return slices.Clone(p.failures)
-}
-
 // Stop ends the process: gracefully until ctx ends, then at once. It is
-// idempotent. Afterwards Observations is complete.
+// idempotent.
 func (p *Process) Stop(ctx context.Context) error {
 	err := p.proc.Stop(ctx)
 	_ = p.control.Close()

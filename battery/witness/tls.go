@@ -31,7 +31,12 @@ func (w *World) tlsConfig(l *ledger) *tls.Config {
 			if err != nil {
 				return nil, err
 			}
-			return &tls.Config{MinVersion: tls.VersionTLS10, Certificates: []tls.Certificate{*cert}, NextProtos: nextProtos(hello.SupportedProtos)}, nil
+			return &tls.Config{
+				MinVersion: tls.VersionTLS10, Certificates: []tls.Certificate{*cert}, NextProtos: nextProtos(hello.SupportedProtos),
+				// Nobody resumes here, and the open proxy's own page is served over a pipe, on
+				// which nothing may be sent that the other side does not wait for.
+				SessionTicketsDisabled: true,
+			}, nil
 		},
 	}
 }

@@ -52,6 +52,7 @@ type World struct {
 	forge  *forge.Forge
 	events func(Event)
 	byAddr map[netip.Addr]string
+	settle time.Duration // the constant outside tests
 
 	registry, model, metadata, control, pages, issues, tools services.Service
 
@@ -87,7 +88,7 @@ func New(cfg Config, onEvent func(Event)) (*World, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &World{cfg: cfg, key: key, ca: cfg.CA, minter: minter, finder: scan.New(cfg.Nonces), flows: newFlows(), zone: newZone(cfg.Resolve)}
+	w := &World{cfg: cfg, key: key, ca: cfg.CA, minter: minter, finder: scan.New(cfg.Nonces), flows: newFlows(), zone: newZone(cfg.Resolve), settle: settle}
 	w.events = oneAtATime(onEvent)
 	w.rec = newRecorder(w.events, time.Now)
 	w.routes = newRoutes(&cfg, w.zone)
@@ -150,7 +151,7 @@ func (w *World) report() {
 	for {
 		select {
 		case <-t.C:
-			w.flows.settlePackets(w, time.Now().Add(-settle), false)
+			w.flows.settlePackets(w, time.Now().Add(-w.settle), false)
 			w.rec.flush()
 		case <-w.ctx.Done():
 			return
@@ -162,11 +163,11 @@ func (w *World) report() {
 // before has been reported, or when ctx ends.
 func (w *World) Sync(ctx context.Context) error {
 	deadline := time.Now().Add(maxSettle)
-	t := time.NewTicker(settle / 5)
+	t := time.NewTicker(w.settle / 5)
 	defer t.Stop()
 	for start := time.Now(); ; {
 		last := time.Unix(0, w.active.Load())
-		if quiet := time.Since(last); quiet >= settle && time.Since(start) >= settle || time.Now().After(deadline) {
+		if quiet := time.Since(last); quiet >= w.settle && time.Since(start) >= w.settle || time.Now().After(deadline) {
 			break
 		}
 		select {
