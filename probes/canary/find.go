@@ -56,13 +56,10 @@ func (f *finder) scan(b []byte, depth int) {
 		b = b[:f.budget]
 	}
 	f.budget -= len(b)
-	folded := bytes.ToLower(asciiOnly(b))
-	f.plain(folded)
-	f.plain(reversed(folded))
-	stripped := keep(folded, isAlnum)
+	folded, stripped := fold(b)
+	f.both(folded)
 	if len(stripped) != len(folded) {
-		f.plain(stripped)
-		f.plain(reversed(stripped))
+		f.both(stripped)
 	}
 	if depth <= 1 {
 		return
@@ -90,8 +87,26 @@ func (f *finder) plain(b []byte) {
 	}
 }
 
+// both records the canaries that stand in b forwards and backwards.
+func (f *finder) both(b []byte) {
+	f.plain(b)
+	for end := len(b); ; {
+		i := bytes.LastIndex(b[:end], backwards)
+		if i < 0 {
+			return
+		}
+		if from := i - bodyLength; from >= 0 {
+			f.plain(reversed(b[from : i+prefixLength]))
+		}
+		end = i + prefixLength - 1
+	}
+}
+
 // escapes undoes percent and backslash-x escapes.
 func (f *finder) escapes(b []byte, depth int) {
+	if !bytes.ContainsAny(b, "%\\") {
+		return
+	}
 	out := make([]byte, 0, len(b))
 	changed := false
 	for i := 0; i < len(b); i++ {
@@ -120,11 +135,11 @@ func (f *finder) escapes(b []byte, depth int) {
 // hexRuns decodes what remains of b when everything but hexadecimal digits
 // between digits is taken for a separator, at both alignments.
 func (f *finder) hexRuns(b []byte, depth int) {
-	for _, run := range runs(b, isHex, 2*Length) {
+	for _, run := range runs(b, classHex, 2*Length) {
 		f.hexDecode(run, depth)
 	}
-	for _, run := range runs(b, func(c byte) bool { return isHex(c) || isSeparator(c) }, 3*Length-1) {
-		digits := keep(run, isHex)
+	for _, run := range runs(b, classHex|classSeparator, 3*Length-1) {
+		digits := keep(run, classHex)
 		if len(digits) >= 2*Length && len(digits) != len(run) {
 			f.hexDecode(digits, depth)
 		}
@@ -146,11 +161,11 @@ func (f *finder) hexDecode(digits []byte, depth int) {
 // which covers all three offsets at which a canary can stand in its encoding.
 func (f *finder) base64Runs(b []byte, depth int) {
 	const least = (Length*4 + 2) / 3
-	for _, run := range runs(b, isBase64, least) {
+	for _, run := range runs(b, classBase64, least) {
 		f.base64Decode(run, depth)
 	}
-	for _, run := range runs(b, func(c byte) bool { return isBase64(c) || c == '\r' || c == '\n' }, least+1) {
-		if digits := keep(run, isBase64); len(digits) != len(run) {
+	for _, run := range runs(b, classBase64|classLine, least+1) {
+		if digits := keep(run, classBase64); len(digits) != len(run) {
 			f.base64Decode(digits, depth)
 		}
 	}
@@ -196,13 +211,13 @@ func (f *finder) gzipMembers(b []byte, depth int) {
 	}
 }
 
-// runs returns the maximal stretches of b, at least least long, whose bytes all
-// satisfy in.
-func runs(b []byte, in func(byte) bool, least int) [][]byte {
+// runs returns the maximal stretches of b, at least least long, whose bytes are
+// all of the class.
+func runs(b []byte, class byte, least int) [][]byte {
 	var out [][]byte
 	start := -1
-	for i := 0; i <= len(b); i++ {
-		if i < len(b) && in(b[i]) {
+	for i, c := range b {
+		if classes[c]&class != 0 {
 			if start < 0 {
 				start = i
 			}
@@ -213,29 +228,41 @@ func runs(b []byte, in func(byte) bool, least int) [][]byte {
 		}
 		start = -1
 	}
+	if start >= 0 && len(b)-start >= least {
+		out = append(out, b[start:])
+	}
 	return out
 }
 
-func keep(b []byte, in func(byte) bool) []byte {
+// keep returns the bytes of b that are of the class.
+func keep(b []byte, class byte) []byte {
 	out := make([]byte, 0, len(b))
 	for _, c := range b {
-		if in(c) {
+		if classes[c]&class != 0 {
 			out = append(out, c)
 		}
 	}
 	return out
 }
 
-// asciiOnly copies b with every byte outside ASCII made a separator, so that
-// folding case cannot turn a foreign letter into one of ours.
-func asciiOnly(b []byte) []byte {
-	out := slices.Clone(b)
-	for i, c := range out {
-		if c >= 0x80 {
-			out[i] = 0
+// fold returns b with ASCII letters in lower case and every byte outside ASCII
+// made a separator, so that no foreign letter becomes one of ours; and that
+// without anything but letters and digits.
+func fold(b []byte) (folded, stripped []byte) {
+	folded = make([]byte, len(b))
+	stripped = make([]byte, 0, len(b))
+	for i, c := range b {
+		if 'A' <= c && c <= 'Z' {
+			c |= 0x20
+		} else if c >= 0x80 {
+			c = 0
+		}
+		folded[i] = c
+		if classes[c]&classAlnum != 0 {
+			stripped = append(stripped, c)
 		}
 	}
-	return out
+	return folded, stripped
 }
 
 func reversed(b []byte) []byte {
@@ -244,22 +271,38 @@ func reversed(b []byte) []byte {
 	return out
 }
 
-func isAlnum(c byte) bool { return 'a' <= c && c <= 'z' || '0' <= c && c <= '9' }
+// backwards is the prefix, read from its end.
+var backwards = reversed([]byte(prefix))
 
-func isHex(c byte) bool { return unhex(c) >= 0 }
+// Classes of bytes.
+const (
+	classAlnum     = 1 << iota // letters and digits
+	classHex                   // hexadecimal digits
+	classSeparator             // what may stand between hexadecimal digits
+	classBase64                // both alphabets
+	classLine                  // line ends
+)
 
-func isSeparator(c byte) bool {
-	switch c {
-	case ' ', ':', '-', ',', '.', '\n', '\r', '\t', '_':
-		return true
+var classes = func() (t [256]byte) {
+	for c := range t {
+		switch c := byte(c); {
+		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9':
+			t[c] = classAlnum | classBase64
+		case c == '+', c == '/':
+			t[c] = classBase64
+		case c == '-', c == '_':
+			t[c] = classBase64 | classSeparator
+		case c == '\r', c == '\n':
+			t[c] = classSeparator | classLine
+		case c == ' ', c == ':', c == ',', c == '.', c == '\t':
+			t[c] = classSeparator
+		}
+		if unhex(byte(c)) >= 0 {
+			t[c] |= classHex
+		}
 	}
-	return false
-}
-
-func isBase64(c byte) bool {
-	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' ||
-		c == '+' || c == '/' || c == '-' || c == '_'
-}
+	return t
+}()
 
 func unhex(c byte) int {
 	switch {
