@@ -181,10 +181,13 @@ func (e *Evaluator) allowedBelow(name string) []string {
 		if r.isName && r.rule.flags&ruleAllow != 0 {
 			entry := e.set.names.Name(r.node)
 			if len(entry) > len(name) && entry[len(entry)-len(name):] == name && entry[len(entry)-len(name)-1] == '.' {
-				if r.rule.flags&ruleExact == 0 {
-					entry = sampleLabels[0] + "." + entry
+				if r.rule.flags&ruleExact != 0 {
+					out = append(out, entry)
+					return len(out) < maxShownHosts
 				}
-				out = append(out, entry)
+				for _, label := range sampleLabels {
+					out = append(out, label+"."+entry)
+				}
 			}
 		}
 		return len(out) < maxShownHosts
