@@ -404,8 +404,12 @@ func TestLeaseIsNeverSeen(t *testing.T) {
 
 func TestClientCredentialIsReplaced(t *testing.T) {
 	g := newGitWorld(t, nil)
+	g.f.mu.Lock()
 	before := len(g.f.used)
+	g.f.mu.Unlock()
 	g.p.get(g.p.client(false), "https://git.example/org/app.git/info/refs?service=git-upload-pack", "Authorization", "Basic eDp5")
+	g.f.mu.Lock()
+	defer g.f.mu.Unlock()
 	for _, u := range g.f.used[before:] {
 		if u == "y" {
 			t.Error("the client's own credential went through")

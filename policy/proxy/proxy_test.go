@@ -5,7 +5,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/netip"
 	"strings"
 	"testing"
 )
@@ -137,7 +136,7 @@ func TestKeepAliveUsesOneUpstreamConnection(t *testing.T) {
 		}
 	}
 	n := 0
-	for _, d := range w.dialled {
+	for _, d := range w.dials() {
 		if d == otherIP+":443" {
 			n++
 		}
@@ -288,7 +287,7 @@ func TestB5NULInSOCKSName(t *testing.T) {
 		t.Errorf("% x, %v", reply, err)
 	}
 	w.denied(ReasonSOCKS)
-	if len(w.dialled)+len(w.asked) != 0 {
+	if len(w.dials())+len(w.questions()) != 0 {
 		t.Error("something was looked up or dialled")
 	}
 }
@@ -358,8 +357,8 @@ func TestB7RequestHygiene(t *testing.T) {
 			if n, err := io.Copy(io.Discard, c); err != nil && n > 0 {
 				t.Errorf("the connection is still open: %v", err)
 			}
-			if len(w.dialled) != 0 {
-				t.Errorf("dialled %v", w.dialled)
+			if len(w.dials()) != 0 {
+				t.Errorf("dialled %v", w.dials())
 			}
 		})
 	}
@@ -371,15 +370,15 @@ func TestB8NoQueryForADeniedHost(t *testing.T) {
 	p.send("CONNECT secret-data.evil.example:443 HTTP/1.1\r\nHost: secret-data.evil.example:443\r\n\r\n")
 	p.send("GET http://secret-data.evil.example/ HTTP/1.1\r\nHost: secret-data.evil.example\r\n\r\n")
 	_, _ = p.handshake(p.redirected(evilIP+":443"), "secret-data.evil.example")
-	if len(w.asked) != 0 {
-		t.Errorf("asked %v", w.asked)
+	if len(w.questions()) != 0 {
+		t.Errorf("asked %v", w.questions())
 	}
 }
 
 func TestTransparentWithoutOriginalIsRefused(t *testing.T) {
 	w, _ := basicWorld(t)
 	p := w.proxy(basicPolicy, withToken)
-	w.orig = netip.MustParseAddrPort(p.transparent) // dialled directly: its own address
+	w.meantFor(p.transparent) // dialled directly: its own address
 	if c, err := net.Dial("tcp", p.transparent); err == nil {
 		defer c.Close()
 		if _, err := c.Read(make([]byte, 1)); err == nil {

@@ -242,6 +242,19 @@ func (w *world) wasDialled(addr string) bool {
 	return false
 }
 
+// dials and questions are what was dialled and asked so far.
+func (w *world) dials() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return append([]string(nil), w.dialled...)
+}
+
+func (w *world) questions() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return append([]string(nil), w.asked...)
+}
+
 func (w *world) wasAsked(name string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -393,12 +406,17 @@ func (p *proxyUnderTest) raw(addr string) net.Conn {
 	return c
 }
 
+// meantFor sets the original destination of the next transparent connection.
+func (w *world) meantFor(orig string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.orig = netip.MustParseAddrPort(orig)
+}
+
 // redirected opens a transparent connection that was meant for orig.
 func (p *proxyUnderTest) redirected(orig string) net.Conn {
 	p.w.t.Helper()
-	p.w.mu.Lock()
-	p.w.orig = netip.MustParseAddrPort(orig)
-	p.w.mu.Unlock()
+	p.w.meantFor(orig)
 	return p.raw(p.transparent)
 }
 
