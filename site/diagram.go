@@ -44,7 +44,7 @@ func diagram(edges []edge) template.HTML {
 	return template.HTML(d.b.String()) //nolint:gosec // built from constants, numbers and escaped text
 }
 
-// sides parts the edges and shortens each side to what can be drawn.
+// sides parts the edges and abridges each side to what can be drawn.
 func sides(edges []edge) (open, shut []edge) {
 	for _, e := range edges {
 		if e.Posture == denied {
@@ -53,10 +53,10 @@ func sides(edges []edge) (open, shut []edge) {
 			open = append(open, e)
 		}
 	}
-	return shorten(open), shorten(shut)
+	return abridge(open), abridge(shut)
 }
 
-func shorten(es []edge) []edge {
+func abridge(es []edge) []edge {
 	if len(es) <= maxDrawn {
 		return es
 	}
@@ -86,8 +86,8 @@ const (
 	boxH    = 52
 	pitch   = 68
 	wallT   = 26 // thickness of the wall
-	wallL   = 404
-	wallR   = 716
+	wallL   = 398
+	wallR   = 722
 	coreL   = 468
 	coreR   = 652
 	tagW    = 104
@@ -98,7 +98,7 @@ const (
 
 func (d *drawing) wide(open, shut []edge) {
 	rows := max(len(open), len(shut), minRows)
-	h := rows*pitch + 2*margin + 24
+	h := courses(rows*pitch+24) + 2*margin
 	top, bottom := margin, h-margin
 	d.open("wide", wideW, h, open, shut)
 	d.wall(wallL, top, wallR-wallL, bottom-top)
@@ -120,26 +120,19 @@ func (d *drawing) wide(open, shut []edge) {
 	d.add(`</svg>`)
 }
 
+// courses rounds a height up to whole courses of the wall.
+func courses(h int) int { return (h + wallT - 1) / wallT * wallT }
+
 func rowAt(i, n, mid int) int { return mid + (2*i-n+1)*pitch/2 }
 
 // spread places where an edge leaves the sandbox.
 func spread(i, n, mid, h int) int { return mid + (2*i-n+1)*(h-36)/(2*max(n, 2)) }
 
-// wall draws a ring of masonry: two courses, joints staggered.
+// wall draws a ring of masonry. The pattern is in the page's sprite; a drawing of
+// its own starts it at the ring's corner.
 func (d *drawing) wall(x, y, w, h int) {
-	const course, brick = wallT / 2, 34
-	d.add(`<path class="d-wall" fill-rule="evenodd" d="M%d %dh%dv%dh-%dzM%d %dh%dv%dh-%dz"/>`, x, y, w, h, w, x+wallT, y+wallT, w-2*wallT, h-2*wallT, w-2*wallT)
-	var p strings.Builder
-	fmt.Fprintf(&p, "M%d %dh%dv%dh-%dz", x+course, y+course, w-2*course, h-2*course, w-2*course)
-	for i, bx := 0, x+wallT; bx < x+w-wallT/2; i, bx = i+1, bx+brick/2 {
-		off := (i % 2) * course
-		fmt.Fprintf(&p, "M%d %dv%dM%d %dv%d", bx, y+off, course, bx, y+h-wallT+off, course)
-	}
-	for i, by := 0, y+wallT; by < y+h-wallT/2; i, by = i+1, by+brick/2 {
-		off := (i % 2) * course
-		fmt.Fprintf(&p, "M%d %dh%dM%d %dh%d", x+off, by, course, x+w-wallT+off, by, course)
-	}
-	d.add(`<path class="d-joint" d="%s"/>`, p.String())
+	d.add(`<svg x="%d" y="%d" width="%d" height="%d"><path class="d-wall" fill-rule="evenodd" d="M0 0h%dv%dh-%dzM%d %dh%dv%dh-%dz"/></svg>`,
+		x, y, w, h, w, h, w, wallT, wallT, w-2*wallT, h-2*wallT, w-2*wallT)
 }
 
 // box is a destination.
@@ -151,8 +144,8 @@ func (d *drawing) box(x, y int, e edge) {
 // leave draws an edge that passes the wall through a gate, to the left.
 func (d *drawing) leave(x0, y0, wall, y, x1 int, e edge) {
 	gate := wall + wallT/2
-	d.add(`<path class="d-line %s" d="M%d %dC%d %d %d %d %d %dH%d"/>`, lineClass(e), x0, y0, x0-24, y0, wall+wallT+26, y, wall+wallT, y, x1+1)
-	d.add(`<path class="d-line %s" d="M%d %dl-8 5l8 5"/>`, lineClass(e), x1+9, y-5)
+	d.add(`<path class="d-line%s" d="M%d %dC%d %d %d %d %d %dH%d"/>`, lineClass(e), x0, y0, x0-24, y0, wall+wallT+26, y, wall+wallT, y, x1+1)
+	d.add(`<path class="d-line%s" d="M%d %dl-8 5l8 5"/>`, lineClass(e), x1+9, y-5)
 	d.tag(gate-tagW/2-34, y, e)
 }
 
@@ -166,32 +159,20 @@ func (d *drawing) stop(x0, y0, wall, y, x1 int, e edge) {
 
 // tag is the word and glyph of an edge, centred on its line.
 func (d *drawing) tag(x, y int, e edge) {
-	c := tagClass(e)
-	d.add(`<rect class="d-tag %s" x="%d" y="%d" width="%d" height="%d" rx="15"/>`, c, x, y-tagH/2, tagW, tagH)
-	d.add(`<svg class="d-glyph %s" x="%d" y="%d" width="16" height="16" viewBox="0 0 16 16"><use href="#g-%s"/></svg>`, c, x+12, y-8, e.Posture)
-	d.text("d-word "+c, x+34, y+5, "", e.Chip.Word)
+	d.add(`<g class="d-tag %s" transform="translate(%d %d)"><rect width="%d" height="%d" rx="15"/><use href="#g-%s" x="12" y="7" width="16" height="16"/><text x="34" y="20">%s</text></g>`,
+		e.Chip.Class, x, y-tagH/2, tagW, tagH, e.Posture, html.EscapeString(e.Chip.Word))
 }
 
 func lineClass(e edge) string {
 	if e.Posture == brokered {
-		return "broker"
-	}
-	return ""
-}
-
-func tagClass(e edge) string {
-	switch e.Posture {
-	case denied:
-		return "wall"
-	case brokered:
-		return "broker"
+		return " broker"
 	}
 	return ""
 }
 
 // Geometry of the tall drawing.
 const (
-	tallW    = 344
+	tallW    = 364
 	tallStep = 58
 	tallBox  = 66 // left edge of the boxes; the gutter before it holds the lines
 )
@@ -199,18 +180,18 @@ const (
 // tall draws the same from top to bottom: what is let through above the
 // sandbox, what is refused below it.
 func (d *drawing) tall(open, shut []edge) {
-	const coreH = 92
+	const coreH = 88
 	core := 4 + len(open)*tallStep + wallT + 16
 	lower := core + coreH + wallT + 16
 	d.open("tall", tallW, lower+len(shut)*tallStep+4, open, shut)
 	wallTop, wallBottom := core-wallT-8, core+coreH+wallT+8
 	d.wall(2, wallTop, tallW-4, wallBottom-wallTop)
-	d.add(`<rect class="d-box core" x="82" y="%d" width="180" height="%d" rx="3"/>`, core+12, coreH-24)
+	d.add(`<rect class="d-box core" x="92" y="%d" width="180" height="%d" rx="3"/>`, core+12, coreH-24)
 	d.text("d-text", tallW/2, core+coreH/2-1, "middle", "Sandbox")
 	d.text("d-note", tallW/2, core+coreH/2+17, "middle", "untrusted code")
 	for i, e := range open {
 		x, y := gutter(len(open)-1-i), 4+i*tallStep+tallStep/2-4
-		d.add(`<path class="d-line %s" d="M%d %dV%dH%d"/>`, lineClass(e), x, wallTop+wallT, y, tallBox)
+		d.add(`<path class="d-line%s" d="M%d %dV%dH%d"/>`, lineClass(e), x, wallTop+wallT, y, tallBox)
 		d.tallEdge(y, e)
 	}
 	for i, e := range shut {

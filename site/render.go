@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"html/template"
 	"path"
+	"regexp"
 	"strings"
 	"sync"
 )
@@ -82,5 +83,31 @@ func builtinAsset(name string) (asset, error) {
 	if err != nil {
 		return asset{}, fmt.Errorf("site: asset: %w", err)
 	}
-	return newAsset(name, b), nil
+	return newAsset(name, shorten(name, b)), nil
 }
+
+// shorten takes out of a style sheet or script what only its authors read. It
+// knows the style in which ours are written and nothing more: comments on lines
+// of their own, no text over several lines.
+func shorten(name string, b []byte) []byte {
+	switch path.Ext(name) {
+	case ".css":
+		s := cssComment.ReplaceAllString(string(b), "")
+		s = strings.Join(strings.Fields(s), " ")
+		return []byte(cssTight.ReplaceAllString(s, "$1") + "\n")
+	case ".js":
+		var w strings.Builder
+		for line := range strings.Lines(string(b)) {
+			if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "//") {
+				w.WriteString(line + "\n")
+			}
+		}
+		return []byte(w.String())
+	}
+	return b
+}
+
+var (
+	cssComment = regexp.MustCompile(`(?s)/\*.*?\*/`)
+	cssTight   = regexp.MustCompile(` ?([{};]) ?`)
+)

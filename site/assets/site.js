@@ -30,11 +30,17 @@
     if (stale) return;
     stale = true;
     const notice = document.getElementById("stale");
+    const record = document.querySelector("[data-claim] .record");
     for (const claim of document.querySelectorAll("[data-claim]")) claim.remove();
     if (notice) {
       const shown = notice.content.cloneNode(true);
       shown.querySelector("[data-stale-text]").textContent = texts[code] || "The publisher's status file no longer supports this claim.";
       shown.querySelector("[data-stale-code]").textContent = code;
+      if (record) {
+        record.classList.add("held");
+        record.querySelector("h2").textContent = "On record";
+        shown.querySelector(".wrap").append(record);
+      }
       document.getElementById("main").prepend(shown);
     }
     document.title = "Stale, not shown: " + document.title;
