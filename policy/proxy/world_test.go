@@ -497,6 +497,12 @@ func (s *seen) last(t testing.TB) *http.Request {
 	return s.reqs[len(s.reqs)-1]
 }
 
+func (s *seen) lastBody() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.body[len(s.body)-1]
+}
+
 func (s *seen) count() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
