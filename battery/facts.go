@@ -25,6 +25,8 @@ func (p *phase) factsFor(name string) (probes.Facts, error) {
 	r := p.r.roles
 	f := probes.Facts{
 		IPv6: box.IPv6.IsValid(), Self: pair(box.IPv4, box.IPv6, 0), Gateway: pair(box.Gateway4, box.Gateway6, 0),
+		Bridge:   probes.Pair{V4: "203.0.113.2", V6: "2001:db8:ffff::2"},
+		Names:    r.names(),
 		Proxy:    pair(box.Gateway4, box.Gateway6, boundary.PortProxy),
 		SOCKS:    pair(box.Gateway4, box.Gateway6, boundary.PortSOCKS),
 		Resolver: pair(box.Gateway4, box.Gateway6, boundary.PortDNS),
@@ -36,7 +38,7 @@ func (p *phase) factsFor(name string) (probes.Facts, error) {
 	}
 	if r.allowed != nil {
 		f.Allowed = target(r.allowed.Request)
-		f.Allowed.Write = r.write
+		f.Allowed.Write, f.Allowed.Wildcard = r.write, r.wildcard
 	}
 	if len(r.injected) > 0 {
 		f.Injected = p.secretFacts(r.injected[0])
@@ -123,7 +125,7 @@ func (p *phase) tenantFacts() probes.Tenant {
 		return probes.Tenant{}
 	}
 	secret := p.canaries.plant().Tenant
-	t := probes.Tenant{Addr: pair(box.IPv4, box.IPv6, 0), Port: tenantPort, Name: boxTenant, ID: p.sandboxes[boxTenant].ID(), Identity: boxTenant,
+	t := probes.Tenant{Addr: pair(box.IPv4, box.IPv6, 0), Port: tenantPort, Proxy: pair(box.Gateway4, box.Gateway6, boundary.PortProxy), Name: boxTenant, ID: p.sandboxes[boxTenant].ID(), Identity: boxTenant,
 		Placeholder: secret.Placeholder, Shared: plant.SharedMount, Socket: plant.NeighbourSocket}
 	if !p.attacking() {
 		t.Placeholder = secret.Value

@@ -164,7 +164,7 @@ func (p *phase) startWorld(ctx context.Context) error {
 		return err
 	}
 	cfg := p.worldConfig()
-	l := witness.Launch{Argv: p.r.self("world"), NetNS: p.stage.WorldNS(), UID: witnessUID, GID: witnessUID}
+	l := witness.Launch{Argv: p.r.self("world"), NetNS: p.stage.WorldNS(), UID: witnessUID, GID: witnessUID, Event: p.witnessEvent}
 	for _, f := range files {
 		kind, ok := worldSocket(f.Name)
 		if !ok {
@@ -244,4 +244,11 @@ type filterLog struct {
 
 func (p *phase) filterLog() filterLog {
 	return filterLog{Phase: p.name, Before: p.filter[0], After: p.filter[1], Checks: p.verified.Checks}
+}
+
+// witnessEvent reports what went wrong in the witness.
+func (p *phase) witnessEvent(e witness.Event) {
+	if e.Type == witness.EventFailure {
+		p.step("the witness reports: %s", e.Detail)
+	}
 }

@@ -120,7 +120,7 @@ func (p *phase) startProxies(ctx context.Context) error {
 }
 
 func (p *phase) startOpenProxy(ctx context.Context, files []procs.NamedFile) error {
-	l := witness.Launch{Argv: p.r.self("world"), NetNS: p.stage.RouterNS(), UID: witnessUID, GID: witnessUID}
+	l := witness.Launch{Argv: p.r.self("world"), NetNS: p.stage.RouterNS(), UID: witnessUID, GID: witnessUID, Event: p.witnessEvent}
 	cfg := p.openConfig()
 	for _, f := range files {
 		kind, ok := openSocket(f.Name)

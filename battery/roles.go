@@ -34,9 +34,9 @@ type roles struct {
 	suffix    string
 	hosts     map[string]string // for the witness: host → role
 	blocked   probes.Blocked
-	wildcard  bool
-	internet  bool // hosts that no entry names are reachable
-	private   bool // an entry opens a private range
+	wildcard  string // a domain below which every name is allowed, "" if none
+	internet  bool   // hosts that no entry names are reachable
+	private   bool   // an entry opens a private range
 	modelHost string
 }
 
@@ -67,7 +67,10 @@ func (r *roles) target(e *policy.Evaluator) {
 		if _, ok := r.hosts[name]; !ok {
 			r.hosts[name] = witness.HostAllowed
 		}
-		r.wildcard = r.wildcard || s.Wild
+		if domain, ok := strings.CutPrefix(s.Entry, "*."); ok && r.wildcard == "" {
+			r.wildcard, _, _ = strings.Cut(domain, "/")
+			r.hosts["*."+r.wildcard] = witness.HostAllowed
+		}
 		score := 0
 		if s.Request.Method == "" || s.Request.Method == "GET" {
 			score += 4
@@ -199,7 +202,7 @@ func (r *roles) unmet() map[catalog.Requirement]string {
 	miss(r.allowed == nil, catalog.NeedsAllowedHost, "the policy allows no host")
 	miss(!r.write, catalog.NeedsWrite, "the policy allows no request with a body at the allowed host")
 	miss(r.blocked.Path == "", catalog.NeedsBlockedPath, "the policy refuses no path at the allowed host")
-	miss(!r.wildcard, catalog.NeedsWildcard, "the policy allows no names below a domain")
+	miss(r.wildcard == "", catalog.NeedsWildcard, "the policy allows no names below a domain")
 	miss(r.modelHost == "", catalog.NeedsModel, "the policy has no model")
 	return out
 }

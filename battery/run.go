@@ -21,6 +21,7 @@ import (
 	"github.com/wallproof/wallproof/battery/sandbox"
 	"github.com/wallproof/wallproof/internal/canon"
 	"github.com/wallproof/wallproof/policy"
+	"github.com/wallproof/wallproof/policy/proxy/redact"
 	"github.com/wallproof/wallproof/probes/catalog"
 	"github.com/wallproof/wallproof/probes/nonce"
 	"golang.org/x/sync/errgroup"
@@ -262,9 +263,15 @@ func (r *run) record() (*Result, error) {
 	control, attack := r.control.observations(), r.attack.observations()
 	control = append(control, r.snapshots.observations(nonce.PhaseControl)...)
 	attack = append(attack, r.snapshots.observations(nonce.PhaseAttack)...)
+	red, err := r.redactor()
+	if err != nil {
+		return nil, err
+	}
+	mask(red, control)
+	mask(red, attack)
 	sortObservations(control)
 	sortObservations(attack)
-	if err := r.writeEvidence(control, attack); err != nil {
+	if err := r.writeEvidence(red, control, attack); err != nil {
 		return nil, err
 	}
 	entries, err := r.writeEntries(control, attack)
@@ -283,7 +290,7 @@ func (r *run) record() (*Result, error) {
 }
 
 // writeEvidence writes what the entries are derived from.
-func (r *run) writeEvidence(control, attack []manifest.Observation) error {
+func (r *run) writeEvidence(red *redact.Redactor, control, attack []manifest.Observation) error {
 	if err := r.rec.writeFile("policy.canonical.json", r.canonical); err != nil {
 		return err
 	}
@@ -294,6 +301,9 @@ func (r *run) writeEvidence(control, attack []manifest.Observation) error {
 		if err := writeLines(r.rec, f.name, f.obs); err != nil {
 			return err
 		}
+	}
+	for i := range r.attack.events {
+		r.attack.events[i].Host, _ = red.String(r.attack.events[i].Host)
 	}
 	if err := writeLines(r.rec, "logs/proxy.jsonl", r.attack.events); err != nil {
 		return err
@@ -333,10 +343,33 @@ func (r *run) writeEntries(control, attack []manifest.Observation) ([]manifest.T
 	return entries, nil
 }
 
+// secrets lists every value that may not be in the packet.
+func (r *run) secrets() []string { return append(r.control.canaries.all(), r.attack.canaries.all()...) }
+
+// redactor is the one redactor of everything that is written.
+func (r *run) redactor() (*redact.Redactor, error) {
+	var values [][]byte
+	for _, s := range r.secrets() {
+		values = append(values, []byte(s))
+	}
+	red, err := redact.New(values...)
+	if err != nil {
+		return nil, fmt.Errorf("prepare the redaction: %w", err)
+	}
+	return red, nil
+}
+
+// mask takes secrets out of what was observed: a name asked for, a detail.
+func mask(red *redact.Redactor, all []manifest.Observation) {
+	for i := range all {
+		all[i].Host, _ = red.String(all[i].Host)
+		all[i].Detail, _ = red.String(all[i].Detail)
+	}
+}
+
 // prove writes the redaction proof over everything written so far.
 func (r *run) prove() error {
-	secrets := append(r.control.canaries.all(), r.attack.canaries.all()...)
-	proof, err := proveRedaction(r.rec.dir, secrets)
+	proof, err := proveRedaction(r.rec.dir, r.secrets())
 	if err != nil {
 		return err
 	}

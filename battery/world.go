@@ -32,7 +32,7 @@ func (p *phase) worldConfig() witness.Config {
 	for key := range shared {
 		delete(cfg.AddrNonces, key)
 	}
-	p.furnish(&cfg)
+	cfg.Resolve = map[string][]string{"*." + r.names().Mixed: {"99.64.1.1", "169.254.169.254", "2a0d:5600::1", "fd00:ec2::254"}}
 	if l := r.lease; l != nil {
 		cfg.Forge = p.forge(l)
 	}
@@ -99,6 +99,19 @@ func (p *phase) openConfig() witness.Config {
 		Nonces: p.nonces(), CA: p.worldCA, Open: open}
 }
 
-// furnish gives the world its content: what the obedient agent reads.
-func (p *phase) furnish(cfg *witness.Config) {
+// names are domains whose names resolve to where no policy lets anybody go. They
+// lie below a domain that the policy allows where it allows one, so that only
+// the address can be the reason to refuse.
+func (r *roles) names() probes.Names {
+	base := r.wildcard
+	if base == "" {
+		base = r.suffix
+	}
+	return probes.Names{
+		Metadata: "to-169-254-169-254.to6-fd00-ec2--254." + base,
+		Private:  "to-10-20-30-40.to6-fd12-3456-789a--40." + base,
+		Loopback: "to-127-0-0-1.to6---1." + base,
+		Rebind:   "first-self.first6-self.to-169-254-169-254.to6-fd00-ec2--254." + base,
+		Mixed:    "mixed." + base,
+	}
 }

@@ -53,9 +53,9 @@ func execAction(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	secrets, err := secret.Resolve(c.Context, p)
+	values, err := new(secret.Resolver).Policy(c.Context, p)
 	if err != nil {
-		return err
+		return fmt.Errorf("nothing was run: %w", err)
 	}
 	driver, err := openDriver(c.String("driver"))
 	if err != nil {
@@ -67,7 +67,7 @@ func execAction(c *cli.Context) error {
 	}
 	var refused []proxy.Event
 	exit, err := battery.Exec(c.Context, battery.ExecOptions{
-		Image: img, Policy: p, Driver: driver, Self: []string{"/proc/self/exe"}, Hold: hold, Secrets: secrets, Env: passed,
+		Image: img, Policy: p, Driver: driver, Self: []string{"/proc/self/exe"}, Hold: hold, Secrets: heldSecrets(p, values), BrokerKeys: values.BrokerKeys, Env: passed,
 		Command: sandbox.Command{Argv: argv, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
 			TTY: term.IsTerminal(os.Stdin) && term.IsTerminal(os.Stdout)},
 		Event: func(e proxy.Event) {
@@ -86,6 +86,20 @@ func execAction(c *cli.Context) error {
 		return &exitError{code: exit}
 	}
 	return nil
+}
+
+// heldSecrets are the secrets as the proxy holds them, each with what stands in
+// its place inside.
+func heldSecrets(p *policy.Policy, values *secret.Values) []proxy.Secret {
+	var out []proxy.Secret
+	for _, s := range p.Secrets {
+		placeholder := s.Placeholder
+		if placeholder == "" {
+			placeholder = proxy.NewPlaceholder()
+		}
+		out = append(out, proxy.Secret{Name: s.Name, Value: values.Secrets[s.Name], Placeholder: placeholder})
+	}
+	return out
 }
 
 // maxRefused bounds what --report keeps.

@@ -232,7 +232,7 @@ func TestUnmarshalExact(t *testing.T) {
 
 func TestUnmarshalOpenReportsUnknownMembers(t *testing.T) {
 	var v sample
-	unknown, err := UnmarshalOpen([]byte(`{"run":"a","new":{"x":1},"list":[{"x":2,"extra":1}]}`), Limits{}, &v)
+	unknown, err := UnmarshalOpen([]byte(`{"run":"a","inner":{"x":1},"new":{"x":1},"list":[{"x":2,"extra":1}]}`), Limits{}, &v)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -241,6 +241,9 @@ func TestUnmarshalOpenReportsUnknownMembers(t *testing.T) {
 	}
 	if v.Run != "a" || v.List[0].X != 2 {
 		t.Errorf("v = %+v", v)
+	}
+	if _, err := UnmarshalOpen([]byte(`{"run":"a","new":1}`), Limits{}, &v); ReasonOf(err) != ReasonMissingMember {
+		t.Errorf("a missing member is read as zero: %v", err)
 	}
 	for _, in := range []string{`{"Run":"b","run":"a"}`, `{"new":1,"NEW":2}`} {
 		if _, err := UnmarshalOpen([]byte(in), Limits{}, &v); ReasonOf(err) != ReasonCaseFolded {

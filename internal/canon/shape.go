@@ -115,9 +115,10 @@ func addFields(fields map[string]*lazyShape, t reflect.Type) {
 // matcher compares a checked document with a shape.
 type matcher struct {
 	writer
-	open    bool
-	exact   bool
-	unknown []string
+	open     bool // unknown members are skipped
+	complete bool // members without omitempty must be there
+	exact    bool // the others must not be there when they are empty
+	unknown  []string
 }
 
 // maxUnknown bounds how many unknown paths are kept.
@@ -195,7 +196,7 @@ func (m *matcher) object(s *shape, path string) error {
 		}
 	}
 	m.pos++
-	if m.exact && s != nil && required < s.required {
+	if m.complete && s != nil && required < s.required {
 		return &Error{Reason: ReasonMissingMember, Offset: start, Name: path, Detail: "members are missing"}
 	}
 	return nil

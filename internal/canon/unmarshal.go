@@ -31,18 +31,20 @@ func UnmarshalLimits(data []byte, l Limits, v any) error {
 // written out although empty. So no byte of the document escapes whoever looks
 // at v.
 func UnmarshalExact(data []byte, v any) error {
-	_, err := decode(data, v, matcher{exact: true})
+	_, err := decode(data, v, matcher{complete: true, exact: true})
 	return err
 }
 
 // UnmarshalOpen is Unmarshal for formats that may grow: members that v's type
 // does not have are skipped, and their paths returned ("predicate.battery.x").
-// A name that fits a known one only when case is ignored is still refused.
+// A name that fits a known one only when case is ignored is still refused, and
+// so is the absence of a member without omitempty: what is not said must not be
+// read as zero.
 func UnmarshalOpen(data []byte, l Limits, v any) (unknown []string, err error) {
 	if err := CheckStrict(data, l); err != nil {
 		return nil, err
 	}
-	return decode(data, v, matcher{open: true})
+	return decode(data, v, matcher{open: true, complete: true})
 }
 
 // UnmarshalJSON is UnmarshalOpen for documents of other producers, in which any
