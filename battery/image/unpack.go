@@ -24,8 +24,7 @@ import (
 // UnpackOptions configure Unpack.
 type UnpackOptions struct {
 	// Command is the argv prefix that runs UnpackMain in a process of its own,
-	// usually the running executable and a hidden command name. The executable
-	// must be executable by everybody, since it is run as an id of the sandbox's.
+	// usually the running executable and a hidden command name.
 	Command []string
 	Limits  Limits
 }
@@ -200,7 +199,7 @@ func childCommand(ctx context.Context, root string, command []string) (*exec.Cmd
 	if err != nil {
 		return nil, nil, fmt.Errorf("open %s as a mount: %w", root, err)
 	}
-	self, err := os.Open(path)
+	self, err := openExecutable(path)
 	if err != nil {
 		dir.Close()
 		return nil, nil, err
@@ -221,6 +220,37 @@ func childCommand(ctx context.Context, root string, command []string) (*exec.Cmd
 		Setsid:     true,
 	}
 	return cmd, func() { dir.Close(); self.Close() }, nil
+}
+
+// openExecutable opens a program so that the child's ids may execute it, in a
+// copy in memory where the file's mode would not let them.
+func openExecutable(path string) (*os.File, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	fi, err := f.Stat()
+	if err == nil && fi.Mode()&0o001 != 0 {
+		return f, nil
+	}
+	defer f.Close()
+	if err != nil {
+		return nil, err
+	}
+	fd, err := unix.MemfdCreate("wallproof-unpack", unix.MFD_CLOEXEC)
+	if err != nil {
+		return nil, fmt.Errorf("copy %s into memory: %w", path, err)
+	}
+	writable := os.NewFile(uintptr(fd), path)
+	defer writable.Close()
+	if _, err := io.Copy(writable, f); err != nil {
+		return nil, fmt.Errorf("copy %s into memory: %w", path, err)
+	}
+	if err := writable.Chmod(0o555); err != nil {
+		return nil, fmt.Errorf("copy %s into memory: %w", path, err)
+	}
+	// What is open for writing cannot be executed.
+	return os.Open(fmt.Sprintf("/proc/self/fd/%d", fd))
 }
 
 // openMount makes a mount of a folder that is attached nowhere yet, without

@@ -363,6 +363,19 @@ func TestUnpackProcess(t *testing.T) {
 			empties(t, parent)
 		})
 	}
+	t.Run("a program that only root may execute", func(t *testing.T) {
+		self, err := os.ReadFile("/proc/self/exe")
+		if err != nil {
+			t.Fatal(err)
+		}
+		private := filepath.Join(t.TempDir(), "private")
+		if err := os.WriteFile(private, self, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Unpack(t.Context(), img, filepath.Join(t.TempDir(), "r"), UnpackOptions{Command: []string{private, childArg}}); err != nil {
+			t.Error(err)
+		}
+	})
 	t.Run("cancelled", func(t *testing.T) {
 		parent := t.TempDir()
 		ctx, cancel := context.WithCancel(t.Context())

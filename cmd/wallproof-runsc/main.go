@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"os"
 
+	"golang.org/x/sys/unix"
 	"gvisor.dev/gvisor/runsc/cli/maincli"
 )
 
@@ -25,5 +26,7 @@ func main() {
 		}
 		return
 	}
+	// The mount points that it makes must not depend on who calls.
+	unix.Umask(0o022)
 	maincli.Main()
 }

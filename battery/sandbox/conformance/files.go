@@ -26,7 +26,12 @@ func (s *suite) mounts(t *testing.T) {
 	spec.Mounts = append(spec.Mounts,
 		sandbox.Mount{Source: ro, Target: "/data/ro", ReadOnly: true},
 		sandbox.Mount{Source: rw, Target: "/data/rw"})
+	old := syscall.Umask(0o077) // it must not matter
 	sb := s.start(t, spec)
+	syscall.Umask(old)
+	if got := must(t, sb, "stat", "/data"); got != "drwxr-xr-x 0 0" {
+		t.Errorf("the made folder is %s", got)
+	}
 	if got := must(t, sb, "read", "/data/ro/file"); got != "from the host" {
 		t.Errorf("read %q", got)
 	}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"syscall"
 	"testing"
 
 	"github.com/wallproof/wallproof/battery/sandbox"
@@ -37,6 +38,8 @@ func NewFixture(t testing.TB, idBase uint32) Fixture {
 	if os.Geteuid() != 0 {
 		t.Fatal("the conformance suite makes namespaces and mounts: run it as root")
 	}
+	old := syscall.Umask(0o022)
+	t.Cleanup(func() { syscall.Umask(old) })
 	dir := t.TempDir()
 	f := Fixture{Rootfs: filepath.Join(dir, "rootfs"), IDBase: idBase, Guest: filepath.Join(dir, "guest")}
 	buildGuest(t, f.Guest)

@@ -11,7 +11,7 @@ import (
 const maxMessage = 2 << 10
 
 // runtimeError turns the runtime's JSON log, a sequence of objects with a
-// member "msg", into one error; nil when it is empty.
+// member "msg", into one error of one line; nil when it is empty.
 func runtimeError(log []byte) error {
 	var msgs []string
 	dec := json.NewDecoder(bytes.NewReader(log))
@@ -28,8 +28,9 @@ func runtimeError(log []byte) error {
 	}
 	text := strings.Join(msgs, "; ")
 	if text == "" {
-		text = string(bytes.TrimSpace(log))
+		text = string(log)
 	}
+	text = strings.Join(strings.Fields(text), " ")
 	if text == "" {
 		return nil
 	}

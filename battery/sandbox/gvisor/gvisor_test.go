@@ -88,6 +88,13 @@ func TestFindRuntime(t *testing.T) {
 			t.Errorf("%s: %v", path, err)
 		}
 	}
+	private := filepath.Join(dir, "private")
+	if err := os.WriteFile(private, nil, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := findRuntime(private); err == nil || !strings.Contains(err.Error(), "chmod 755") {
+		t.Errorf("private: %v", err)
+	}
 	t.Setenv(RuntimeEnv, testRuntime(t))
 	p, err := findRuntime("")
 	if err != nil || string(p) != testRuntime(t) {
@@ -121,9 +128,10 @@ func TestRuntimeError(t *testing.T) {
 	for in, want := range map[string]string{
 		"": "", " \n": "",
 		`{"msg":"first","level":"error"}{"msg":"second"}`: "first; second",
-		"plain text\n":                    "plain text",
-		`{"level":"error"}`:               `{"level":"error"}`,
-		strings.Repeat("x", 2*maxMessage): strings.Repeat("x", maxMessage),
+		"{\"msg\":\"a\\nb\\n\"}":                          "a b",
+		"plain text\n":                                    "plain text",
+		`{"level":"error"}`:                               `{"level":"error"}`,
+		strings.Repeat("x", 2*maxMessage):                 strings.Repeat("x", maxMessage),
 	} {
 		got := ""
 		if err := runtimeError([]byte(in)); err != nil {
@@ -214,5 +222,18 @@ func BenchmarkStart(b *testing.B) {
 		if err := sb.Stop(b.Context()); err != nil {
 			b.Fatal(err)
 		}
+	}
+}
+
+func TestStateDirMustBePassable(t *testing.T) {
+	closed := filepath.Join(testStateDir(t), "..", "closed")
+	if err := os.Mkdir(closed, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(closed)
+	f := conformance.NewFixture(t, 1<<20)
+	_, err := New(Options{Runtime: testRuntime(t), StateDir: filepath.Join(closed, "deep")}).Start(t.Context(), testSpec("wallproof-closed", f.Rootfs, f.Guest))
+	if err == nil || !strings.Contains(err.Error(), "chmod o+x") {
+		t.Errorf("error %v", err)
 	}
 }

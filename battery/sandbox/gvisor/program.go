@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"debug/buildinfo"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -47,6 +46,8 @@ func findRuntime(path string) (program, error) {
 		return "", fmt.Errorf("gvisor: no runtime: %w; build it with \"make build\", or set %s to where %s is", err, RuntimeEnv, runtimeName)
 	case !fi.Mode().IsRegular() || fi.Mode()&0o111 == 0:
 		return "", fmt.Errorf("gvisor: %s is not an executable file; set %s to where %s is", path, RuntimeEnv, runtimeName)
+	case fi.Mode()&0o001 == 0: // it executes itself again as an id of the sandbox
+		return "", fmt.Errorf("gvisor: %s may be executed by root only; run \"chmod 755 %[1]s\"", path)
 	}
 	return program(path), nil
 }
@@ -109,10 +110,13 @@ func (p program) run(ctx context.Context, logFile string, args ...string) error 
 	if ctxErr := ctx.Err(); ctxErr != nil && err != nil {
 		return ctxErr
 	}
-	if err != nil {
-		return errors.Join(readRuntimeLog(logFile), err)
+	if err == nil {
+		return nil
 	}
-	return nil
+	if said := readRuntimeLog(logFile); said != nil {
+		return said
+	}
+	return err
 }
 
 // readRuntimeLog returns the runtime's own words on a failure, nil if it left

@@ -44,8 +44,11 @@ type owner struct {
 // first moment on. It fails if there is one of that name.
 func makeRunDir(stateDir, id string) (runDir, error) {
 	// The runtime's unprivileged processes pass through, but list nothing.
-	if err := os.MkdirAll(stateDir, 0o711); err != nil {
+	if err := makePassable(stateDir); err != nil {
 		return "", fmt.Errorf("gvisor: make state folder: %w", err)
+	}
+	if err := passable(stateDir); err != nil {
+		return "", err
 	}
 	me, err := ownerOf(os.Getpid())
 	if err != nil {
@@ -72,6 +75,41 @@ func makeRunDir(stateDir, id string) (runDir, error) {
 		return "", fmt.Errorf("gvisor: make run folder: %w", err)
 	}
 	return final, nil
+}
+
+// makePassable makes a folder and its parents where they are missing, whatever
+// the umask.
+func makePassable(dir string) error {
+	if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if err := makePassable(filepath.Dir(dir)); err != nil {
+		return err
+	}
+	if err := os.Mkdir(dir, 0o711); err != nil {
+		if errors.Is(err, fs.ErrExist) {
+			return nil // made at the same time by another start
+		}
+		return err
+	}
+	return os.Chmod(dir, 0o711)
+}
+
+// passable says whether any user may pass through a folder and those above it,
+// as the ids of a sandbox must to reach their root.
+func passable(dir string) error {
+	for ; ; dir = filepath.Dir(dir) {
+		fi, err := os.Stat(dir)
+		if err != nil {
+			return fmt.Errorf("gvisor: state folder: %w", err)
+		}
+		if fi.Mode()&0o001 == 0 {
+			return fmt.Errorf("gvisor: sandboxes cannot reach their state folder through %s: \"chmod o+x\" it, or choose a state folder below /run", dir)
+		}
+		if dir == filepath.Dir(dir) {
+			return nil
+		}
+	}
 }
 
 func fillRunDir(r runDir, ownerRecord []byte) error {
