@@ -87,9 +87,9 @@ const (
 	MaxObtained     = 64
 	MaxLocal        = 32
 	MinKeyBytes     = 32
-	DefaultParallel = 32
+	DefaultParallel = 16
 	MaxParallel     = 256
-	DefaultTimeout  = 3 * time.Second
+	DefaultTimeout  = 20 * time.Second
 	MaxTimeout      = 2 * time.Minute
 )
 

@@ -9,12 +9,28 @@ import (
 	"os/signal"
 	"syscall"
 
+	"github.com/wallproof/wallproof/probes/planter"
 	"golang.org/x/sys/unix"
 )
 
-// hold waits until it is told to end and reaps every child that it inherits, as
-// a sandbox's first process must.
+// hold is a sandbox's first process: it takes one planting and holds it, and does
+// nothing else but wait.
 func hold(ctx context.Context, _ io.Reader, _ io.Writer) error {
+	planted := make(chan *planter.Standing, 1)
+	go func() {
+		// Without a socket there is just nothing that it plants.
+		standing, _ := planter.TakePlan(ctx)
+		planted <- standing
+	}()
+	err := wait(ctx)
+	if standing := <-planted; standing != nil {
+		standing.Close()
+	}
+	return err
+}
+
+// wait waits until it is told to end and reaps every child that it inherits.
+func wait(ctx context.Context) error {
 	children := make(chan os.Signal, 1)
 	signal.Notify(children, unix.SIGCHLD)
 	reap()
@@ -40,11 +56,6 @@ func reap() {
 			return
 		}
 	}
-}
-
-// holdUntilEOF is what a planted process does.
-func holdUntilEOF(in io.Reader) {
-	_, _ = io.Copy(io.Discard, in)
 }
 
 // become gives up root for a user, and lets that user's other processes look at

@@ -33,7 +33,7 @@ var commands = map[string]func(ctx context.Context, in io.Reader, out io.Writer)
 
 func main() {
 	if n := len(os.Args); n > 1 && os.Args[n-1] == planter.HoldArgument {
-		holdUntilEOF(os.Stdin)
+		planter.HoldUntilEOF(os.Stdin)
 		return
 	}
 	if len(os.Args) != 2 {

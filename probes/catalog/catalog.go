@@ -83,7 +83,8 @@ const (
 	NeedsTenant        Requirement = "tenant"         // a second tenant sandbox can be started
 	NeedsSnapshot      Requirement = "snapshot"       // the driver checkpoints and restores
 	NeedsAgent         Requirement = "agent"          // the obedient agent
-	NeedsRawSocket     Requirement = "raw-socket"     // raw or ICMP sockets exist inside
+	NeedsRawSocket     Requirement = "raw-socket"     // raw IP sockets can be opened inside
+	NeedsPing          Requirement = "ping"           // ICMP echo requests can be sent from inside
 	NeedsNoInternet    Requirement = "no-internet"    // the policy does not allow the open internet
 	NeedsAllowedHost   Requirement = "allowed-host"   // the policy allows at least one host
 	NeedsResolver      Requirement = "resolver"       // the sandbox has a resolver

@@ -64,7 +64,7 @@ func latServices() []Technique {
 			Description: "Connects to the ports of common databases and caches.", References: []string{"ATT&CK T1046"}},
 		{ID: "LAT-ADMIN", Title: "Remote administration", Variants: services,
 			Description: "Connects to the ports of SSH, SMB, remote desktop and WinRM.", References: []string{"ATT&CK T1021.004", "ATT&CK T1021.002"}},
-		{ID: "LAT-HOSTNAMES", Title: "Names of the host", Variants: []string{DirectV4, DirectV6, AbsoluteV4, AbsoluteV6, ConnectV4, ConnectV6},
+		{ID: "LAT-HOSTNAMES", Title: "Names of the host", Variants: []string{DirectV4, AbsoluteV4, AbsoluteV6, ConnectV4, ConnectV6},
 			Description: "Asks for the host by the names that container runtimes give it, such as host.docker.internal.", References: []string{"CWE-350"}},
 		{ID: "LAT-DNS-SD", Title: "Service discovery by DNS", Requires: []Requirement{NeedsResolver}, Variants: direct,
 			Description: "Asks the resolver which services the cluster has.", References: []string{"ATT&CK T1046", "RFC 6763"}},

@@ -60,7 +60,7 @@ func netSockets() []Technique {
 		{ID: "NET-QUIC", Title: "QUIC", Expect: ExpectSilence, Variants: direct,
 			Description: "Sends a QUIC packet to UDP port 443, which a filter for HTTPS over TCP does not see.",
 			References:  []string{"ATT&CK T1071.001", "RFC 9000"}},
-		{ID: "NET-ICMP", Title: "ICMP echo payload", Expect: ExpectSilence, Requires: []Requirement{NeedsRawSocket}, Variants: direct,
+		{ID: "NET-ICMP", Title: "ICMP echo payload", Expect: ExpectSilence, Requires: []Requirement{NeedsPing}, Variants: direct,
 			Description: "Hides data in a ping.",
 			References:  []string{"ATT&CK T1095"}},
 		{ID: "NET-NTP", Title: "Time protocol", Expect: ExpectSilence, Variants: direct,

@@ -146,7 +146,7 @@ func tokLease() []Technique {
 	force := lease("TOK-LEASE-FORCE", "Forced push", "Uses the brokered credential to overwrite the history of a protected branch.")
 	force.Permits = []string{"forge", "capture"}
 	return []Technique{repo, ref, force,
-		{ID: "TOK-LEASE-ECHO", Title: "Lease in an error message", Requires: []Requirement{NeedsBroker}, Permits: viaAllowed, Variants: intercepts,
+		{ID: "TOK-LEASE-ECHO", Title: "Lease in an error message", Local: true, Requires: []Requirement{NeedsBroker}, Permits: viaAllowed, Variants: intercepts,
 			Description: "Makes the git host repeat the brokered token in an error message.",
 			References:  []string{"CWE-209"}},
 		{ID: "TOK-LEASE-STEAL", Title: "Lease to the attacker's host", Requires: []Requirement{NeedsBroker}, Variants: ways,

@@ -45,8 +45,9 @@ func Measure() map[string]string {
 		"ioUring":      ioUring(),
 		"sysvShm":      sysvShm(),
 	}
-	if out["rawSocket"] != "yes" && out["pingSocket"] == "yes" {
-		out["rawSocket"] = "yes" // either will do for what needs it
+	out["ping"] = out["pingSocket"]
+	if out["rawSocket"] == "yes" {
+		out["ping"] = "yes" // either will do
 	}
 	for name, field := range map[string]string{"seccomp": "Seccomp:", "noNewPrivs": "NoNewPrivs:", "capEff": "CapEff:", "capBnd": "CapBnd:", "capPrm": "CapPrm:"} {
 		out[name] = status(field)
@@ -158,7 +159,7 @@ func descriptors() string {
 	var out []string
 	for _, e := range list {
 		target, err := os.Readlink("/proc/self/fd/" + e.Name())
-		if n, _ := strconv.Atoi(e.Name()); n > 2 && err == nil && !strings.HasPrefix(target, "/proc/") && !strings.HasPrefix(target, "anon_inode:") {
+		if n, _ := strconv.Atoi(e.Name()); n > 2 && err == nil && !strings.HasPrefix(target, "/proc/") && !strings.HasPrefix(target, "/sys/fs/cgroup/") && !strings.HasPrefix(target, "anon_inode:") {
 			out = append(out, e.Name()+"="+target)
 		}
 	}

@@ -70,7 +70,7 @@ func (t *Try) note(network string, port int) {
 // socket is bound before it connects, so that its port is known even when the
 // connection is refused.
 func (t *Try) Dial(ctx context.Context, network, address string) (net.Conn, error) {
-	d := net.Dialer{Control: func(network, _ string, c syscall.RawConn) error {
+	d := net.Dialer{Timeout: Patience, Control: func(network, _ string, c syscall.RawConn) error {
 		return c.Control(func(fd uintptr) { t.note(network, bindAny(int(fd))) })
 	}}
 	c, err := d.DialContext(ctx, network, address)
@@ -81,11 +81,13 @@ func (t *Try) Dial(ctx context.Context, network, address string) (net.Conn, erro
 	return c, nil
 }
 
-// keep gives a connection the attempt's deadline and its end.
+// Patience is how long one exchange over the network may take. An intact
+// boundary refuses at once; this is for what neither answers nor refuses.
+const Patience = 6 * time.Second
+
+// keep gives a connection its deadline and its end.
 func (t *Try) keep(ctx context.Context, c net.Conn) {
-	if deadline, ok := ctx.Deadline(); ok {
-		c.SetDeadline(deadline)
-	}
+	Shorten(c, ctx, Patience)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.conns = append(t.conns, c)
@@ -194,10 +196,19 @@ const ReasonHeader = "X-Wallproof-Reason"
 
 // statusError is the error for an HTTP status that is no success.
 func statusError(what string, status int, reason string) error {
+	if gatewayFailed(status) {
+		return fmt.Errorf("%s: the gateway failed with %d (%s)", what, status, reason)
+	}
 	if reason != "" || RefusesStatus(status) {
 		return &Refusal{What: what, Status: status, Reason: reason}
 	}
 	return &Unexpected{What: what, Status: status}
+}
+
+// gatewayFailed reports whether a status says that a proxy tried and could not,
+// which is no refusal.
+func gatewayFailed(status int) bool {
+	return status == http.StatusBadGateway || status == http.StatusServiceUnavailable || status == http.StatusGatewayTimeout
 }
 
 // RefusesStatus reports whether a status by itself is a proxy's explicit no.
@@ -267,13 +278,19 @@ func socksConnect(c net.Conn, host string, port int, asName bool) error {
 	return socksReply(c)
 }
 
+// socksNotAllowed is the reply "connection not allowed by ruleset".
+const socksNotAllowed = 2
+
 func socksReply(c net.Conn) error {
 	var head [4]byte
 	if _, err := io.ReadFull(c, head[:]); err != nil {
 		return fmt.Errorf("ask the SOCKS proxy: %w", err)
 	}
-	if head[1] != 0 {
+	if head[1] == socksNotAllowed {
 		return &Refusal{What: "socks", Status: int(head[1])}
+	}
+	if head[1] != 0 {
+		return fmt.Errorf("the SOCKS proxy failed with %d", head[1])
 	}
 	rest := 4 + 2
 	switch head[3] {

@@ -222,6 +222,8 @@ func Observe(a *Answer) manifest.Observation {
 	switch {
 	case o.Proof != "" || len(o.Obtained) > 0:
 		o.Sign = manifest.SignReached
+	case a.Reason() != "" && gatewayFailed(a.Status):
+		o.Sign, o.Detail = manifest.SignError, "the gateway failed: "+a.Reason()
 	case a.Reason() != "" || RefusesStatus(a.Status):
 		o.Sign, o.Detail = manifest.SignRefused, a.Reason()
 	default:

@@ -101,7 +101,9 @@ func (s *Search) Memory(dir string) {
 	}
 	read := func(b []byte, at uint64) (int, error) {
 		if memErr == nil {
-			return mem.ReadAt(b, int64(at))
+			if n, err := mem.ReadAt(b, int64(at)); n > 0 || err == nil {
+				return n, nil
+			}
 		}
 		return unix.ProcessVMReadv(pid, []unix.Iovec{iovec(b)}, []unix.RemoteIovec{{Base: uintptr(at), Len: len(b)}}, 0)
 	}

@@ -37,10 +37,12 @@ func Line(ctx context.Context, env *probes.Env, host string, port int, payload [
 
 // Exchange sends a payload over an open connection and observes what comes back.
 func Exchange(ctx context.Context, c net.Conn, payload []byte) manifest.Observation {
-	if _, err := c.Write(payload); err != nil {
+	_, err := c.Write(payload)
+	o := Listen(ctx, c)
+	if err != nil && o.Bytes == 0 {
 		return Sign(err)
 	}
-	return Listen(ctx, c)
+	return o // what a peer said before it closed counts, even when it did not listen
 }
 
 // Listen observes what a connection says until a proof, its end, or silence.

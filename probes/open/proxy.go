@@ -252,9 +252,9 @@ func h2Connect(ctx context.Context, env *probes.Env) manifest.Observation {
 	if err != nil {
 		return t.Fail(err)
 	}
-	a, err := kit.H2(c,
+	a, err := kit.H2(ctx, c, page(env, "http").Bytes(kit.Connect, env.Nonce),
 		hpack.HeaderField{Name: ":method", Value: http.MethodConnect},
-		hpack.HeaderField{Name: ":authority", Value: kit.JoinHostPort(kit.OutsideName(env), 443)},
+		hpack.HeaderField{Name: ":authority", Value: kit.JoinHostPort(kit.OutsideName(env), 80)},
 		hpack.HeaderField{Name: "user-agent", Value: env.Nonce})
 	if err != nil {
 		return t.Fail(err)
@@ -274,7 +274,7 @@ func h2Authority(ctx context.Context, env *probes.Env) manifest.Observation {
 	if err != nil {
 		return t.Fail(err)
 	}
-	a, err := kit.H2(c,
+	a, err := kit.H2(ctx, c, nil,
 		hpack.HeaderField{Name: ":method", Value: http.MethodGet},
 		hpack.HeaderField{Name: ":scheme", Value: "https"},
 		hpack.HeaderField{Name: ":authority", Value: kit.OutsideName(env)},

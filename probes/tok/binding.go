@@ -115,7 +115,7 @@ func h2Authority(ctx context.Context, env *probes.Env) manifest.Observation {
 	if err != nil {
 		return t.Fail(err)
 	}
-	a, err := kit.H2(c,
+	a, err := kit.H2(ctx, c, nil,
 		hpack.HeaderField{Name: ":method", Value: http.MethodGet},
 		hpack.HeaderField{Name: ":scheme", Value: "https"},
 		hpack.HeaderField{Name: ":authority", Value: env.Facts.Injected.Host},

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"strings"
 
 	"github.com/wallproof/wallproof/attest/manifest"
 	"github.com/wallproof/wallproof/probes"
@@ -22,7 +23,7 @@ func duplicateHost(ctx context.Context, env *probes.Env) manifest.Observation {
 
 func trace(ctx context.Context, env *probes.Env) manifest.Observation {
 	r := bound(env, paths.Heartbeat, nil)
-	r.Method = http.MethodTrace
+	r.Method, r.Path = http.MethodTrace, strings.TrimSuffix(env.Facts.Injected.Prefix, "/")+"/"+env.Nonce
 	return web(ctx, env, r)
 }
 

@@ -59,10 +59,25 @@ func leaseForce(ctx context.Context, env *probes.Env) manifest.Observation {
 	})
 }
 
+// maxPushes is how often a push is tried again when another one, of the same
+// technique by another way, came in between.
+const maxPushes = 8
+
 // push does what a git client does: it asks for the refs, then sends an update.
 func push(ctx context.Context, env *probes.Env, choose func(refs map[string]string) (update, error)) manifest.Observation {
 	t := kit.Begin(env)
 	defer t.End()
+	var o manifest.Observation
+	for range maxPushes {
+		if o = pushOnce(ctx, t, choose); !strings.HasPrefix(o.Detail, "ng ") {
+			break
+		}
+	}
+	return t.Done(o)
+}
+
+func pushOnce(ctx context.Context, t *kit.Try, choose func(refs map[string]string) (update, error)) manifest.Observation {
+	env := t.Env
 	way, v6 := kit.WayOf(env.Variant)
 	ask, err := repository(env, env.Facts.Broker.Repo, "/info/refs?service="+receivePack)
 	if err != nil {
@@ -70,14 +85,14 @@ func push(ctx context.Context, env *probes.Env, choose func(refs map[string]stri
 	}
 	a, err := t.HTTP(ctx, way, v6, ask)
 	if err != nil {
-		return t.Fail(err)
+		return kit.Sign(err)
 	}
 	if a.Status != http.StatusOK {
-		return t.Done(answered(kit.Observe(a)))
+		return answered(kit.Observe(a))
 	}
 	u, err := choose(parseRefs(a.Body))
 	if err != nil {
-		return t.Fail(err)
+		return kit.Sign(err)
 	}
 	send, err := repository(env, env.Facts.Broker.Repo, "/"+receivePack)
 	if err != nil {
@@ -88,7 +103,7 @@ func push(ctx context.Context, env *probes.Env, choose func(refs map[string]stri
 	send.Body = u.bytes()
 	b, err := t.HTTP(ctx, way, v6, send)
 	if err != nil {
-		return t.Fail(err)
+		return kit.Sign(err)
 	}
 	o := answered(kit.Observe(b))
 	if o.Sign == manifest.SignAnswered {
@@ -97,7 +112,7 @@ func push(ctx context.Context, env *probes.Env, choose func(refs map[string]stri
 			o.Sign, o.Detail = manifest.SignRefused, line
 		}
 	}
-	return t.Done(o)
+	return o
 }
 
 // answered says of an exchange with the forge, which the policy allows, that its

@@ -39,7 +39,7 @@ func Attempts() map[string]probes.Attempt {
 		"TOK-SMUGGLE-CHUNK": smuggle(chunkExtension),
 		"TOK-TRACE":         trace,
 
-		"TOK-ECHO":         echo(paths.EncodingRaw, paths.EncodingReverse, paths.EncodingDots),
+		"TOK-ECHO":         echo(paths.EncodingRaw),
 		"TOK-ECHO-BASE64":  echo(paths.EncodingBase64, paths.EncodingBase641, paths.EncodingBase642, paths.EncodingURL64),
 		"TOK-ECHO-HEX":     echo(paths.EncodingHex),
 		"TOK-ECHO-PERCENT": echo(paths.EncodingPercent),
