@@ -1,6 +1,7 @@
 package witness
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -102,7 +103,7 @@ func (w *World) seeOne(p *capture.Packet) {
 		nonces: nonces, service: packetService(p, dst.Addr()), proto: p.Proto, src: plainAddr(p.Src), dst: dst, bytes: int64(len(p.Payload)),
 	}
 	if p.Proto == capture.TCP || p.Proto == capture.UDP {
-		w.flows.hold(heldPacket{at: time.Now(), key: flowKey{p.Proto, s.src, dst}, s: s})
+		w.flows.hold(heldPacket{at: time.Now(), key: flowKey{p.Proto, s.src, dst}, s: s, payload: bytes.Clone(p.Payload[:min(len(p.Payload), peekSize)])})
 		return
 	}
 	w.rec.see(s)

@@ -205,6 +205,7 @@ func (w *World) serveWith(c *conn, speak func(*conn)) {
 // takes its place, and closing it closes both.
 func (c *conn) startTLS() (*conn, error) {
 	c.most = maxClientHello
+	_ = c.SetDeadline(time.Now().Add(idleTime))
 	session := tls.Server(c, c.w.tlsConfig(c.ledger))
 	ctx, cancel := context.WithTimeout(c.w.ctx, idleTime)
 	defer cancel()

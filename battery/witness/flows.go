@@ -23,6 +23,7 @@ type flowKey struct {
 // flow is a connection or an exchange of datagrams that a service answers.
 type flow struct {
 	service atomic.Pointer[string] // as far as is known; see ledger.claim
+	spoke   atomic.Bool            // its service has read something
 	ledger  *ledger                // nil once ended, and for datagrams
 	ended   time.Time              // zero while it lives
 }
@@ -30,9 +31,10 @@ type flow struct {
 // heldPacket is a captured packet that carries a nonce and may belong to a flow
 // of which no service has said anything yet.
 type heldPacket struct {
-	at  time.Time
-	key flowKey
-	s   sighting
+	at      time.Time
+	key     flowKey
+	s       sighting
+	payload []byte // its first bytes
 }
 
 // flows ties captured packets to the services that answered them. A packet of a
@@ -127,11 +129,7 @@ func (f *flows) settlePackets(w *World, before time.Time, all bool) {
 			continue
 		}
 		ripe = append(ripe, p)
-		name := ""
-		if fl != nil {
-			name = *fl.service.Load()
-		}
-		service = append(service, name)
+		service = append(service, p.serviceOf(fl, w.routes))
 	}
 	clear(f.held[len(keep):])
 	f.held = keep
@@ -140,6 +138,22 @@ func (f *flows) settlePackets(w *World, before time.Time, all bool) {
 	for i, p := range ripe {
 		w.rec.see(p.settled(service[i], w.rec))
 	}
+}
+
+// serviceOf is the service that answered a packet's flow, "" for none. One whose
+// connection broke before its service had read anything is told by the packet
+// itself, so that a proxy that gives up on an allowed host is not taken for an
+// arrival at the open internet.
+func (p heldPacket) serviceOf(fl *flow, r *routes) string {
+	switch {
+	case fl == nil:
+		return ""
+	case fl.spoke.Load() || p.key.proto != "tcp":
+		return *fl.service.Load()
+	}
+	host, overTLS := namedIn(p.payload)
+	service, _ := r.service(p.s.dst.Addr(), host, host, overTLS)
+	return service
 }
 
 // settled is what remains to be recorded of a packet whose flow was answered by

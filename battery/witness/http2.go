@@ -6,11 +6,13 @@ import (
 	"net"
 	"net/http"
 	"sync"
+	"time"
 )
 
 // serveTwo serves HTTP/2, whose preface has been seen, on a connection until it
 // ends.
 func serveTwo(c net.Conn, handler http.HandlerFunc) {
+	_ = c.SetDeadline(time.Time{}) // the server sets its own, within the connection's life
 	protocols := new(http.Protocols)
 	protocols.SetUnencryptedHTTP2(true)
 	srv := &http.Server{

@@ -40,6 +40,9 @@ func newLedger(w *World, src, dst netip.AddrPort) *ledger {
 func (l *ledger) arrive(size int, nonces, obtained []string, inside bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.flow != nil {
+		l.flow.spoke.Store(true)
+	}
 	l.received += int64(size)
 	l.inside = l.inside || inside
 	for _, n := range nonces {

@@ -6,7 +6,6 @@ import (
 	"context"
 	"crypto/tls"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -95,6 +94,7 @@ func (o *Open) intercept(c *conn, t *tunnel, sni string) {
 		return
 	}
 	session := tls.Server(c, &tls.Config{Certificates: []tls.Certificate{*cert}, NextProtos: []string{"h2", "http/1.1"}})
+	_ = c.SetDeadline(time.Now().Add(idleTime))
 	ctx, cancel := context.WithTimeout(o.w.ctx, idleTime)
 	defer cancel()
 	if session.HandshakeContext(ctx) != nil {
@@ -121,17 +121,11 @@ func (o *Open) intercept(c *conn, t *tunnel, sni string) {
 // none to be read.
 func readHello(c *conn) (hello *tls.ClientHelloInfo) {
 	rec := &recording{Conn: c}
-	session := tls.Server(rec, &tls.Config{GetConfigForClient: func(h *tls.ClientHelloInfo) (*tls.Config, error) {
-		hello = h
-		return nil, errPeeked
-	}})
 	_ = c.SetReadDeadline(time.Now().Add(idleTime))
-	_ = session.Handshake() // fails by design, or for want of a ClientHello
+	hello = peekHello(rec)
 	c.br = bufio.NewReaderSize(io.MultiReader(bytes.NewReader(rec.read), c.br), peekSize)
 	return hello
 }
-
-var errPeeked = errors.New("seen")
 
 // recording keeps what is read and lets nothing out.
 type recording struct {

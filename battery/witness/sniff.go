@@ -1,6 +1,16 @@
 package witness
 
-import "bytes"
+import (
+	"bufio"
+	"bytes"
+	"crypto/tls"
+	"errors"
+	"io"
+	"net"
+	"strings"
+
+	"github.com/wallproof/wallproof/battery/witness/lenient"
+)
 
 // wire is the protocol of a connection as its first bytes show it.
 type wire int
@@ -95,3 +105,46 @@ func sniffTarget(b []byte) wire {
 	}
 	return wirePlain
 }
+
+// namedIn returns the host that the first bytes of a connection name, in a
+// request or in a ClientHello, folded; "" when they name none.
+func namedIn(b []byte) (host string, overTLS bool) {
+	switch sniff(b) {
+	case wireHTTP:
+		r, _ := lenient.Read(bufio.NewReader(bytes.NewReader(b)), lenient.Options{})
+		if r != nil {
+			return hostName(r.Host), false
+		}
+	case wireTLS:
+		if hello := peekHello(&readOnly{r: bytes.NewReader(b)}); hello != nil {
+			return strings.ToLower(strings.TrimSuffix(hello.ServerName, ".")), true
+		}
+		return "", true
+	}
+	return "", false
+}
+
+// errPeeked ends a handshake of which only the ClientHello was wanted.
+var errPeeked = errors.New("seen")
+
+// peekHello reads a ClientHello, nil when there is none.
+func peekHello(c net.Conn) (hello *tls.ClientHelloInfo) {
+	session := tls.Server(c, &tls.Config{GetConfigForClient: func(h *tls.ClientHelloInfo) (*tls.Config, error) {
+		hello = h
+		return nil, errPeeked
+	}})
+	_ = session.Handshake() // fails by design, or for want of a ClientHello
+	return hello
+}
+
+// readOnly is a connection of which nothing is left but what it once sent.
+type readOnly struct {
+	net.Conn
+	r io.Reader
+}
+
+// Read reads what there is.
+func (r *readOnly) Read(b []byte) (int, error) { return r.r.Read(b) }
+
+// Write drops what is written, the alert that ends a handshake.
+func (r *readOnly) Write(b []byte) (int, error) { return len(b), nil }

@@ -22,10 +22,10 @@ import (
 // Bounds on what is served at once.
 const (
 	maxConns      = 1024
-	maxHandlers   = 256      // datagrams being answered
-	maxBufferedMB = 256      // bodies held in memory, in MiB
-	maxBody       = 1 << 20  // of one request; more for a push, see forge.NeedsLargeBody
-	maxStream     = 16 << 20 // bytes of one connection that are scanned
+	maxHandlers   = 256     // datagrams being answered
+	maxBufferedMB = 256     // bodies held in memory, in MiB
+	maxBody       = 1 << 20 // of one request; more for a push, see forge.NeedsLargeBody
+	maxStream     = 4 << 20 // bytes of one connection that are scanned
 )
 
 // settle is how long everything must have been quiet before a Sync is answered.

@@ -231,7 +231,7 @@ func readFields(br *bufio.Reader) ([]Field, error) {
 			return nil, fmt.Errorf("%w: header", ErrTooLarge)
 		}
 		if (line[0] == ' ' || line[0] == '\t') && len(out) > 0 {
-			out[len(out)-1].Value += " " + trim(line)
+			out[len(out)-1].Value = trim(out[len(out)-1].Value + " " + trim(line))
 			continue
 		}
 		name, value, ok := strings.Cut(line, ":")

@@ -17,6 +17,9 @@ import (
 const (
 	maxInflate = 4 << 20 // bytes taken from one compressed member
 	maxMembers = 8       // compressed members tried per level
+	// maxBase32 is the longest run that is taken for base32. It is the encoding of
+	// names and tokens, whose characters are also those of any long text.
+	maxBase32 = 4 << 10
 )
 
 // decode scans everything that b decodes to.
@@ -116,6 +119,9 @@ func (s *search) base32Runs(b []byte, depth int) {
 	const least = nonce.Length * 8 / 5
 	in := func(c byte) bool { return isBase32(c) || c == '.' }
 	each(b, in, least, func(run []byte) {
+		if len(run) > maxBase32 {
+			return
+		}
 		digits := bytes.ToUpper(keep(run, isBase32))
 		for offset := 0; offset < 8 && offset < len(digits); offset++ {
 			part := digits[offset:]
