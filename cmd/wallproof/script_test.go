@@ -57,10 +57,16 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 func makeFixtures(t *testing.T, dir string) (keyFile string, now time.Time) {
 	t.Helper()
 	good := packettest.New(t)
-	good.WriteDir(t, filepath.Join(dir, "packet"))
-	packettest.New(t, packettest.Key(good.Key), packettest.Escape(good.Catalogue[0].ID)).WriteDir(t, filepath.Join(dir, "escaped"))
-	packettest.New(t, packettest.Key(good.Key), packettest.WithoutRerun()).WriteDir(t, filepath.Join(dir, "norerun"))
-	packettest.New(t, packettest.Key(good.Key), packettest.Unsigned()).WriteDir(t, filepath.Join(dir, "unsigned"))
+	for name, p := range map[string]*packettest.Packet{
+		"packet":   good,
+		"escaped":  packettest.New(t, packettest.Key(good.Key), packettest.Escape(good.Catalogue[0].ID)),
+		"norerun":  packettest.New(t, packettest.Key(good.Key), packettest.WithoutRerun()),
+		"unsigned": packettest.New(t, packettest.Key(good.Key), packettest.Unsigned()),
+	} {
+		if err := os.Rename(p.WriteDir(t, t.TempDir()), filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
 	private, public, err := attest.EncryptKey(good.Key, nil)
 	if err != nil {
 		t.Fatal(err)
