@@ -20,26 +20,26 @@ type rawEntry struct {
 }
 
 var entryFields = []field[rawEntry]{
-	{"host", false, func(d *decoder, n *strict.Node, r *rawEntry) *Error { r.host = n; return nil }},
-	{"cidr", false, func(d *decoder, n *strict.Node, r *rawEntry) *Error { r.cidr = n; return nil }},
-	{"url", false, func(d *decoder, n *strict.Node, r *rawEntry) *Error { r.url = n; return nil }},
-	{"exact", false, func(d *decoder, n *strict.Node, r *rawEntry) *Error { r.exact = n; return nil }},
-	{"ports", false, func(d *decoder, n *strict.Node, r *rawEntry) (err *Error) {
+	may("host", func(d *decoder, n *strict.Node, r *rawEntry) *strict.Error { r.host = n; return nil }),
+	may("cidr", func(d *decoder, n *strict.Node, r *rawEntry) *strict.Error { r.cidr = n; return nil }),
+	may("url", func(d *decoder, n *strict.Node, r *rawEntry) *strict.Error { r.url = n; return nil }),
+	may("exact", func(d *decoder, n *strict.Node, r *rawEntry) *strict.Error { r.exact = n; return nil }),
+	may("ports", func(d *decoder, n *strict.Node, r *rawEntry) (err *strict.Error) {
 		r.entry.Ports, err = d.ports(n)
 		return err
-	}},
-	{"methods", false, func(d *decoder, n *strict.Node, r *rawEntry) (err *Error) {
+	}),
+	may("methods", func(d *decoder, n *strict.Node, r *rawEntry) (err *strict.Error) {
 		r.entry.Methods, err = d.methods(n)
 		return err
-	}},
-	{"paths", false, func(d *decoder, n *strict.Node, r *rawEntry) (err *Error) {
+	}),
+	may("paths", func(d *decoder, n *strict.Node, r *rawEntry) (err *strict.Error) {
 		r.entry.Paths, err = d.paths(n)
 		return err
-	}},
-	{"pin", false, func(d *decoder, n *strict.Node, r *rawEntry) *Error {
+	}),
+	may("pin", func(d *decoder, n *strict.Node, r *rawEntry) *strict.Error {
 		r.entry.Pin = &Pin{Pos: pos(n)}
 		return d.pin(n, r.entry.Pin)
-	}},
+	}),
 }
 
 // defaultPorts are those of an allow entry or rule that lists none.
@@ -50,16 +50,20 @@ var (
 	everyPort = []PortRange{{1, 65535}}
 )
 
-func (d *decoder) allowList(n *strict.Node, out *[]Entry) *Error { return d.entryList(n, out, true) }
-func (d *decoder) blockList(n *strict.Node, out *[]Entry) *Error { return d.entryList(n, out, false) }
+func (d *decoder) allowList(n *strict.Node, out *[]Entry) *strict.Error {
+	return d.entryList(n, out, true)
+}
+func (d *decoder) blockList(n *strict.Node, out *[]Entry) *strict.Error {
+	return d.entryList(n, out, false)
+}
 
-func (d *decoder) entryList(n *strict.Node, out *[]Entry, allow bool) *Error {
+func (d *decoder) entryList(n *strict.Node, out *[]Entry, allow bool) *strict.Error {
 	if n.Kind == strict.List && len(n.Items) > 0 && len(n.Items) <= MaxEntries {
 		*out = make([]Entry, 0, len(n.Items))
 	}
-	return d.list(n, MaxEntries, func(n *strict.Node) *Error {
+	return d.List(n, MaxEntries, func(n *strict.Node) *strict.Error {
 		if d.entries++; d.entries > MaxEntries {
-			return d.fail(n, "the document has more than %d entries", MaxEntries)
+			return d.Fail(n, "the document has more than %d entries", MaxEntries)
 		}
 		e, err := d.entry(n, allow)
 		if err != nil {
@@ -70,12 +74,12 @@ func (d *decoder) entryList(n *strict.Node, out *[]Entry, allow bool) *Error {
 	})
 }
 
-func (d *decoder) entry(n *strict.Node, allow bool) (Entry, *Error) {
+func (d *decoder) entry(n *strict.Node, allow bool) (Entry, *strict.Error) {
 	if n.Kind == strict.Text {
-		return Entry{}, d.fail(n, "an entry is a map, not text; write {host: %q}", n.Text)
+		return Entry{}, d.Fail(n, "an entry is a map, not text; write {host: %q}", n.Text)
 	}
 	r := rawEntry{entry: Entry{Pos: pos(n)}}
-	have, err := decodeMap(d, n, &r, entryFields)
+	have, err := strict.DecodeMap(d, n, &r, entryFields)
 	if err != nil {
 		return Entry{}, err
 	}
@@ -86,10 +90,10 @@ func (d *decoder) entry(n *strict.Node, allow bool) (Entry, *Error) {
 		}
 	}
 	if kinds != 1 {
-		return Entry{}, d.fail(n, "an entry has exactly one of host, cidr and url; this one has %d", kinds)
+		return Entry{}, d.Fail(n, "an entry has exactly one of host, cidr and url; this one has %d", kinds)
 	}
 	if !allow && r.entry.Pin != nil {
-		return Entry{}, d.fail(n, "a block entry has no pin")
+		return Entry{}, d.Fail(n, "a block entry has no pin")
 	}
 	switch {
 	case r.host != nil:
@@ -111,13 +115,13 @@ func (d *decoder) entry(n *strict.Node, allow bool) (Entry, *Error) {
 	return r.entry, nil
 }
 
-func (d *decoder) hostEntry(r *rawEntry, allow bool) *Error {
-	d.push("host")
+func (d *decoder) hostEntry(r *rawEntry, allow bool) *strict.Error {
+	d.Push("host")
 	p, err := d.pattern(r.host)
 	if err != nil {
 		return err
 	}
-	d.pop()
+	d.Pop()
 	e := &r.entry
 	exact, err := d.exact(r, allow, p)
 	if err != nil {
@@ -136,45 +140,45 @@ func (d *decoder) hostEntry(r *rawEntry, allow bool) *Error {
 	}
 	e.Host = p.Host.Name()
 	if allow && e.Match == MatchSubdomains && host.NameClass(e.Host) != host.ClassPublic {
-		d.push("host")
-		return d.fail(r.host, "names below %s are denied unless each is named exactly", e.Host)
+		d.Push("host")
+		return d.Fail(r.host, "names below %s are denied unless each is named exactly", e.Host)
 	}
 	return nil
 }
 
 // exact reads the key exact, which only a block entry for one name takes.
-func (d *decoder) exact(r *rawEntry, allow bool, p host.Pattern) (bool, *Error) {
+func (d *decoder) exact(r *rawEntry, allow bool, p host.Pattern) (bool, *strict.Error) {
 	if r.exact == nil {
 		return false, nil
 	}
-	d.push("exact")
-	v, err := d.boolean(r.exact)
+	d.Push("exact")
+	v, err := d.Boolean(r.exact)
 	switch {
 	case err != nil:
 		return false, err
 	case allow:
-		return false, d.fail(r.exact, "an allow entry for a host is exact already; write \"*.\" in front for its subdomains")
+		return false, d.Fail(r.exact, "an allow entry for a host is exact already; write \"*.\" in front for its subdomains")
 	case p.Subdomains || p.Host.IsAddr():
-		return false, d.fail(r.exact, "exact goes with the name of one host")
+		return false, d.Fail(r.exact, "exact goes with the name of one host")
 	}
-	d.pop()
+	d.Pop()
 	return v, nil
 }
 
-func (d *decoder) cidrEntry(r *rawEntry) *Error {
-	d.push("cidr")
-	s, err := d.text(r.cidr)
+func (d *decoder) cidrEntry(r *rawEntry) *strict.Error {
+	d.Push("cidr")
+	s, err := d.Text(r.cidr)
 	if err != nil {
 		return err
 	}
 	prefix, why := parsePrefix(s)
 	if why != "" {
-		return d.fail(r.cidr, "%.64q %s", s, why)
+		return d.Fail(r.cidr, "%.64q %s", s, why)
 	}
 	if r.exact != nil {
-		return d.fail(r.exact, "exact goes with the name of one host")
+		return d.Fail(r.exact, "exact goes with the name of one host")
 	}
-	d.pop()
+	d.Pop()
 	r.entry.Match, r.entry.Prefix = MatchCIDR, prefix
 	return nil
 }
@@ -205,29 +209,29 @@ func parsePrefix(s string) (_ netip.Prefix, why string) {
 
 func single(a netip.Addr) netip.Prefix { return netip.PrefixFrom(a, a.BitLen()) }
 
-func (d *decoder) urlEntry(r *rawEntry, allow bool, have keys) *Error {
+func (d *decoder) urlEntry(r *rawEntry, allow bool, have strict.Keys) *strict.Error {
 	for _, key := range []string{"ports", "paths", "exact"} {
-		if has(have, entryFields, key) {
-			return d.fail(r.url, "url says host, port and path already; %s does not go with it", key)
+		if strict.Has(have, entryFields, key) {
+			return d.Fail(r.url, "url says host, port and path already; %s does not go with it", key)
 		}
 	}
-	d.push("url")
-	s, err := d.text(r.url)
+	d.Push("url")
+	s, err := d.Text(r.url)
 	if err != nil {
 		return err
 	}
 	if strings.ContainsAny(s, "?#") {
-		return d.fail(r.url, "a URL prefix has no query and no fragment")
+		return d.Fail(r.url, "a URL prefix has no query and no fragment")
 	}
 	u, uerr := host.ParseURL(s)
 	if uerr != nil {
-		return d.fail(r.url, "%v", uerr)
+		return d.Fail(r.url, "%v", uerr)
 	}
 	path, err := d.pathPrefix(r.url, u.Path)
 	if err != nil {
 		return err
 	}
-	d.pop()
+	d.Pop()
 	e := &r.entry
 	if u.Host.IsAddr() {
 		e.Match, e.Prefix = MatchCIDR, single(u.Host.Addr())
@@ -245,23 +249,23 @@ func (d *decoder) urlEntry(r *rawEntry, allow bool, have keys) *Error {
 	return nil
 }
 
-func (d *decoder) pattern(n *strict.Node) (host.Pattern, *Error) {
-	s, err := d.text(n)
+func (d *decoder) pattern(n *strict.Node) (host.Pattern, *strict.Error) {
+	s, err := d.Text(n)
 	if err != nil {
 		return host.Pattern{}, err
 	}
 	p, perr := host.ParsePattern(s)
 	if perr != nil {
 		if strings.Contains(s, "://") {
-			return host.Pattern{}, d.fail(n, "%.64q is a URL; use the key url", s)
+			return host.Pattern{}, d.Fail(n, "%.64q is a URL; use the key url", s)
 		}
 		if strings.Contains(s, "/") {
-			return host.Pattern{}, d.fail(n, "%.64q is no host; use cidr for a range of addresses, url for a path", s)
+			return host.Pattern{}, d.Fail(n, "%.64q is no host; use cidr for a range of addresses, url for a path", s)
 		}
-		return host.Pattern{}, d.fail(n, "%.64q: %v", s, perr)
+		return host.Pattern{}, d.Fail(n, "%.64q: %v", s, perr)
 	}
 	if p.Host.Name() == reservedName || strings.HasSuffix(p.Host.Name(), "."+reservedName) {
-		return host.Pattern{}, d.fail(n, "names below %s belong to the proxy itself", reservedName)
+		return host.Pattern{}, d.Fail(n, "names below %s belong to the proxy itself", reservedName)
 	}
 	return p, nil
 }
@@ -270,15 +274,15 @@ func (d *decoder) pattern(n *strict.Node) (host.Pattern, *Error) {
 const reservedName = "wallproof.internal"
 
 // ports reads ports and ranges of ports, and merges them.
-func (d *decoder) ports(n *strict.Node) ([]PortRange, *Error) {
+func (d *decoder) ports(n *strict.Node) ([]PortRange, *strict.Error) {
 	var out []PortRange
-	err := d.fullList(n, MaxPorts, func(n *strict.Node) *Error {
+	err := d.FullList(n, MaxPorts, func(n *strict.Node) *strict.Error {
 		if n.Kind == strict.Int {
-			v, err := d.integer(n, 1, 65535)
+			v, err := d.Integer(n, 1, 65535)
 			out = append(out, PortRange{uint16(v), uint16(v)})
 			return err
 		}
-		s, err := d.text(n)
+		s, err := d.Text(n)
 		if err != nil {
 			return err
 		}
@@ -289,7 +293,7 @@ func (d *decoder) ports(n *strict.Node) ([]PortRange, *Error) {
 		lo, ok1 := host.ParsePort(from)
 		hi, ok2 := host.ParsePort(to)
 		if !ok1 || !ok2 || lo > hi {
-			return d.fail(n, "%.32q is not a port or a range of ports such as \"8000-8100\"", s)
+			return d.Fail(n, "%.32q is not a port or a range of ports such as \"8000-8100\"", s)
 		}
 		out = append(out, PortRange{lo, hi})
 		return nil
@@ -311,10 +315,10 @@ func mergePorts(in []PortRange) []PortRange {
 	return out
 }
 
-func (d *decoder) methods(n *strict.Node) ([]string, *Error) {
+func (d *decoder) methods(n *strict.Node) ([]string, *strict.Error) {
 	var out []string
-	err := d.fullList(n, MaxMethods, func(n *strict.Node) *Error {
-		s, err := d.word(n, isMethod, "an HTTP method such as GET")
+	err := d.FullList(n, MaxMethods, func(n *strict.Node) *strict.Error {
+		s, err := d.Word(n, isMethod, "an HTTP method such as GET")
 		out = append(out, strings.ToUpper(s))
 		return err
 	})
@@ -322,11 +326,11 @@ func (d *decoder) methods(n *strict.Node) ([]string, *Error) {
 	return slices.Compact(out), err
 }
 
-func (d *decoder) paths(n *strict.Node) ([]string, *Error) {
+func (d *decoder) paths(n *strict.Node) ([]string, *strict.Error) {
 	var out []string
 	whole := false
-	err := d.fullList(n, MaxPaths, func(n *strict.Node) *Error {
-		s, err := d.text(n)
+	err := d.FullList(n, MaxPaths, func(n *strict.Node) *strict.Error {
+		s, err := d.Text(n)
 		if err != nil {
 			return err
 		}
@@ -343,46 +347,46 @@ func (d *decoder) paths(n *strict.Node) ([]string, *Error) {
 }
 
 // pathPrefix reads one path prefix.
-func (d *decoder) pathPrefix(n *strict.Node, s string) (string, *Error) {
+func (d *decoder) pathPrefix(n *strict.Node, s string) (string, *strict.Error) {
 	if prefix, ok := strings.CutSuffix(s, "/*"); ok && !strings.Contains(prefix, "*") {
-		return "", d.fail(n, "a path covers everything below it; write %.64q", max(prefix, "/"))
+		return "", d.Fail(n, "a path covers everything below it; write %.64q", max(prefix, "/"))
 	}
 	if strings.ContainsAny(s, "*?#") {
-		return "", d.fail(n, "%.64q is not a plain path: it has *, ? or #", s)
+		return "", d.Fail(n, "%.64q is not a plain path: it has *, ? or #", s)
 	}
 	p, err := host.CleanPath(s)
 	if err != nil {
-		return "", d.fail(n, "%.64q: %v", s, err)
+		return "", d.Fail(n, "%.64q: %v", s, err)
 	}
 	if p != "/" && string(host.FoldPath(nil, p)) == "/" {
-		return "", d.fail(n, "%.64q has nothing but parameters, dots and spaces, which servers ignore", s)
+		return "", d.Fail(n, "%.64q has nothing but parameters, dots and spaces, which servers ignore", s)
 	}
 	return p, nil
 }
 
 var pinFields = []field[Pin]{
-	{"digests", false, func(d *decoder, n *strict.Node, p *Pin) (err *Error) {
-		p.Digests, err = d.words(n, MaxDigests, isDigest, "a digest such as sha256:<64 hex digits> or h1:<base64>")
+	may("digests", func(d *decoder, n *strict.Node, p *Pin) (err *strict.Error) {
+		p.Digests, err = d.Words(n, MaxDigests, isDigest, "a digest such as sha256:<64 hex digits> or h1:<base64>")
 		slices.Sort(p.Digests)
 		return err
-	}},
-	{"lockfile", false, func(d *decoder, n *strict.Node, p *Pin) (err *Error) {
-		p.Lockfile, err = d.text(n)
+	}),
+	may("lockfile", func(d *decoder, n *strict.Node, p *Pin) (err *strict.Error) {
+		p.Lockfile, err = d.Text(n)
 		return err
-	}},
-	{"artefacts", false, func(d *decoder, n *strict.Node, p *Pin) (err *Error) {
-		p.Artefacts, err = d.words(n, MaxMethods, isEnding, "the ending of a path such as \".tgz\"")
+	}),
+	may("artefacts", func(d *decoder, n *strict.Node, p *Pin) (err *strict.Error) {
+		p.Artefacts, err = d.Words(n, MaxMethods, isEnding, "the ending of a path such as \".tgz\"")
 		slices.Sort(p.Artefacts)
 		return err
-	}},
+	}),
 }
 
-func (d *decoder) pin(n *strict.Node, p *Pin) *Error {
-	if _, err := decodeMap(d, n, p, pinFields); err != nil {
+func (d *decoder) pin(n *strict.Node, p *Pin) *strict.Error {
+	if _, err := strict.DecodeMap(d, n, p, pinFields); err != nil {
 		return err
 	}
 	if p.Digests == nil && p.Lockfile == "" {
-		return d.fail(n, "a pin has digests, a lockfile, or both")
+		return d.Fail(n, "a pin has digests, a lockfile, or both")
 	}
 	return nil
 }

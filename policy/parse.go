@@ -10,15 +10,15 @@ import (
 
 // Bounds on a document. What exceeds one is refused, never cut.
 const (
-	MaxBytes       = 128 << 20 // of the document
-	MaxEntries     = 1 << 20   // allow and block entries of all phases together, packs expanded
-	MaxList        = 10_000    // secrets, rules of a secret, repositories, …
-	MaxText        = 4 << 10   // bytes of one text, unless said otherwise
-	MaxValue       = 32 << 10  // bytes of an environment variable's value
-	MaxPorts       = 64        // port ranges of an entry
-	MaxMethods     = 32        // methods of an entry
-	MaxPaths       = 1_000     // paths of an entry
-	MaxDigests     = 100_000   // digests of a pin
+	MaxBytes       = 128 << 20      // of the document
+	MaxEntries     = 1 << 20        // allow and block entries of all phases together, packs expanded
+	MaxList        = 10_000         // secrets, rules of a secret, repositories, …
+	MaxText        = strict.MaxText // bytes of one text, unless said otherwise
+	MaxValue       = 32 << 10       // bytes of an environment variable's value
+	MaxPorts       = 64             // port ranges of an entry
+	MaxMethods     = 32             // methods of an entry
+	MaxPaths       = 1_000          // paths of an entry
+	MaxDigests     = 100_000        // digests of a pin
 	maxDepth       = 12
 	maxNodes       = 12 * MaxEntries
 	maxLeaseMin    = 60
@@ -61,19 +61,24 @@ func (e *Error) Error() string {
 // when it begins with a brace. The canonical form is read too. On an error, which
 // is an *Error, the policy is nil.
 func Parse(name string, data []byte) (*Policy, error) {
-	root, serr := strict.Read(strict.FormatOf(name, data), data, documentLimits)
-	if serr != nil {
-		return nil, &Error{File: name, Line: serr.Line, Column: serr.Column, Message: serr.Message}
+	root, err := strict.Read(strict.FormatOf(name, data), data, documentLimits)
+	if err != nil {
+		return nil, fromStrict(name, err)
 	}
-	d := &decoder{file: name, canonical: root.Get("evaluator") != nil}
+	d := &decoder{canonical: root.Get("evaluator") != nil}
 	p, err := d.document(root)
 	if err != nil {
-		return nil, err
+		return nil, fromStrict(name, err)
 	}
+	p.Source = name
 	if err := p.check(); err != nil {
 		return nil, err
 	}
 	return p, nil
+}
+
+func fromStrict(file string, e *strict.Error) *Error {
+	return &Error{File: file, Line: e.Line, Column: e.Column, Field: e.Field, Message: e.Message}
 }
 
 // ParseCanonical reads a canonical form and refuses any other bytes, so that

@@ -68,13 +68,20 @@ type Limits struct {
 
 // Error says what is wrong, and where.
 type Error struct {
-	Line    int // 0: not about one place
-	Column  int // 0: unknown
+	Line    int    // 0: not about one place
+	Column  int    // 0: unknown
+	Field   string // "allow[3].ports", or ""
 	Message string
 }
 
-// Error returns "line:column: message".
-func (e *Error) Error() string { return fmt.Sprintf("%d:%d: %s", e.Line, e.Column, e.Message) }
+// Error returns "line:column: field: message".
+func (e *Error) Error() string {
+	field := ""
+	if e.Field != "" {
+		field = e.Field + ": "
+	}
+	return fmt.Sprintf("%d:%d: %s%s", e.Line, e.Column, field, e.Message)
+}
 
 // Format is the notation of a document.
 type Format uint8
