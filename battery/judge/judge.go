@@ -190,7 +190,7 @@ func attempt(ph manifest.Phase) (sign string, ok bool) {
 			continue
 		}
 		said := o.Sign
-		if said == manifest.SignRefused && o.Status >= 500 && o.Status < 600 {
+		if said == manifest.SignRefused && o.Status >= 502 && o.Status <= 504 {
 			said = manifest.SignError // a gateway that failed has refused nothing
 		}
 		if !ok || weight(said) > weight(sign) {

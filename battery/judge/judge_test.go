@@ -55,6 +55,7 @@ func TestJudge(t *testing.T) {
 		{"refused and recorded", reach, obs(arrived), obs(probe("refused"), fDeny), nil, Blocked, ReasonFilterDenied},
 		{"a gateway that failed refused nothing", reach, obs(arrived), obs(manifest.Observation{Side: manifest.SideProbe, Sign: "refused", Status: 502}), nil, Inconclusive, ReasonProbeError},
 		{"a gateway that failed, recorded as failed", reach, obs(arrived), obs(manifest.Observation{Side: manifest.SideProbe, Sign: "refused", Status: 502}, manifest.Observation{Side: manifest.SideProxy, Verdict: "failed"}), nil, Inconclusive, ReasonProbeError},
+		{"refused by 505", reach, obs(arrived), obs(manifest.Observation{Side: manifest.SideProbe, Sign: "refused", Status: 505}, pDeny), nil, Blocked, ReasonProxyDenied},
 		{"refused by 403", reach, obs(arrived), obs(manifest.Observation{Side: manifest.SideProbe, Sign: "refused", Status: 403}), nil, Blocked, ReasonRefused},
 		{"closed and recorded", reach, obs(arrived), obs(probe("closed"), pDeny), nil, Blocked, ReasonProxyDenied},
 		{"closed and not recorded", reach, obs(arrived), obs(probe("closed"), pAllow), nil, Inconclusive, ReasonNotAttributable},
