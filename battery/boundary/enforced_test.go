@@ -324,8 +324,9 @@ func TestBurstOfRefusalsIsSeenWhole(t *testing.T) {
 				}
 				conns = append(conns, c)
 			}
+			deadline := time.Now().Add(2 * time.Second)
 			for _, c := range conns {
-				_ = c.SetReadDeadline(time.Now().Add(2 * time.Second))
+				_ = c.SetReadDeadline(deadline)
 				if _, err := c.Read(make([]byte, 1)); errors.Is(err, unix.ECONNREFUSED) {
 					refused++
 				}

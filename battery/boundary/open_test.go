@@ -225,6 +225,7 @@ func TestUDPServiceAnswersAsAsked(t *testing.T) {
 func TestPhasesSideBySide(t *testing.T) {
 	attack, control := enforcedConfig(), openConfig()
 	control.Run = attack.Run
+	claim(t, attack.Run)
 	var stages [2]*Stage
 	var group errgroup.Group
 	for i, cfg := range []Config{attack, control} {

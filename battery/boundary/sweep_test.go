@@ -166,6 +166,7 @@ func TestClaim(t *testing.T) {
 func TestBuildLeavesNothingWhenItFails(t *testing.T) {
 	t.Run("name taken", func(t *testing.T) {
 		cfg := enforcedConfig()
+		claim(t, cfg.Run)
 		foreign, err := newNamespace(nsName(cfg.Run, cfg.Phase, "b"))
 		if err != nil {
 			t.Fatal(err)

@@ -264,6 +264,7 @@ func TestCounters(t *testing.T) {
 func TestWithoutIPv6(t *testing.T) {
 	for name, cfg := range map[string]Config{"enforced": enforcedConfig(), "open": openConfig()} {
 		t.Run(name, func(t *testing.T) {
+			claim(t, cfg.Run)
 			s, err := build(t.Context(), cfg, "there is none")
 			if err != nil {
 				t.Fatal(err)
