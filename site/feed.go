@@ -34,9 +34,14 @@ func (b *builder) changes() []change {
 	return out
 }
 
+// chip says what happened. It does not use the words of a claim, because what
+// was shown once may be held now.
 func (c change) chip() chip {
 	if c.event.State == StateHeld && onlyLesserEscapes(c.event.Codes) {
 		return chip{Word: "Held in part", Glyph: "held", Class: "hold"}
+	}
+	if c.event.State == StateCurrent {
+		return chip{Word: "Claim shown", Glyph: "signed", Class: "good"}
 	}
 	return stateWord(c.event.State, c.event.Codes)
 }

@@ -60,7 +60,7 @@ func (c Colors) css() string {
 		fmt.Fprintf(&s, "@media (prefers-color-scheme: dark) { :root:not([data-scheme=\"light\"]) { --accent: %s; } }\n:root[data-scheme=\"dark\"] { --accent: %s; }\n", c.AccentDark, c.AccentDark)
 	}
 	if c.Accent != "" {
-		fmt.Fprintf(&s, "@media print { :root, :root[data-scheme] { --accent: %s; } }\n", c.Accent)
+		fmt.Fprintf(&s, "@media print { :root:root:root { --accent: %s; } }\n", c.Accent)
 	}
 	return s.String()
 }

@@ -123,18 +123,6 @@ func (f *fixtures) build(name string, change func(*site.Input), packets ...*pack
 	return fixture{dir, packets[0], res}
 }
 
-// critical names a required technique of the open-internet vector.
-func critical(t testing.TB) string {
-	t.Helper()
-	for _, k := range catalog.All() {
-		if k.Vector == catalog.NET && k.Required {
-			return k.ID
-		}
-	}
-	t.Fatal("no required technique")
-	return ""
-}
-
 // current is the themed site of one current attestation and a small fleet.
 func (f *fixtures) current(name string) fixture {
 	theme, err := site.ParseTheme([]byte(themeText))
@@ -149,7 +137,7 @@ func (f *fixtures) current(name string) fixture {
 			packettest.RedTeamTarget(digest), packettest.StartedAt(now.Add(-time.Duration(100+i) * time.Hour)),
 		}
 		if i == 1 {
-			options = append(options, packettest.Escape(critical(f.t)))
+			options = append(options, packettest.Escape(technique(f.t, catalog.Critical)))
 		}
 		packets = append(packets, f.packet(options...))
 	}
@@ -163,13 +151,60 @@ func (f *fixtures) held(name string) fixture {
 	}, f.packet())
 }
 
+// escaped is a site whose newest run found a critical escape.
+func (f *fixtures) escaped(name string) fixture {
+	return f.build(name, nil, f.packet(packettest.Escape(technique(f.t, catalog.Critical))))
+}
+
+// partial is a site whose newest run found an escape below critical.
+func (f *fixtures) partial(name string) fixture {
+	return f.build(name, nil, f.packet(packettest.Escape(technique(f.t, catalog.Medium))))
+}
+
+// invalid is a site whose packet does not verify.
+func (f *fixtures) invalid(name string) fixture {
+	p := f.packet()
+	p.Files["policy.canonical.json"] = append(p.Files["policy.canonical.json"], ' ')
+	return f.build(name, nil, p)
+}
+
+// live is a site that publishes what is deployed, all as attested.
+func (f *fixtures) live(name string) fixture {
+	p := f.packet()
+	return f.build(name, func(in *site.Input) {
+		in.Wasm = site.Wasm{}
+		in.Live = fmt.Appendf(nil, `{"fabric":{"kernel":%q},"generated":%q,"image":%q,"policy":%q,"schema":"wallproof.live/v1"}`,
+			packettest.Kernel, now.Format(time.RFC3339), packettest.ImageDigest, p.Policy)
+	}, p)
+}
+
+// technique names a technique of a severity.
+func technique(t testing.TB, s catalog.Severity) string {
+	t.Helper()
+	for _, k := range catalog.All() {
+		if k.Severity == s && len(k.Variants) == 1 {
+			return k.ID
+		}
+	}
+	for _, k := range catalog.All() {
+		if k.Severity == s {
+			return k.ID
+		}
+	}
+	t.Fatalf("no technique of severity %s", s)
+	return ""
+}
+
+// TestFixture builds the sites into a folder to be looked at, when asked to.
 func TestFixture(t *testing.T) {
 	root := os.Getenv("WALLPROOF_SITE_FIXTURES")
 	if root == "" {
 		root = t.TempDir()
 	}
 	f := newFixtures(t, root)
-	f.current("current")
-	f.held("held")
-	f.build("escaped", nil, f.packet(packettest.Escape(critical(t))))
+	for name, build := range map[string]func(string) fixture{"current": f.current, "held": f.held, "escaped": f.escaped, "partial": f.partial, "invalid": f.invalid, "live": f.live} {
+		if x := build(name); x.result.Primary == nil {
+			t.Errorf("%s has no primary attestation", name)
+		}
+	}
 }

@@ -1,0 +1,363 @@
+// Runs checks of built sites in a real browser. Reads one JSON object on
+// standard input:
+//
+//   { browser, sites: {name: base URL}, folders: {name: path}, packet: path,
+//     checks: ["kind/argument/…", …], screenshots: path or "", crash: n }
+//
+// and prints one JSON object a line: {check, ok, detail}, at the end {done: n}.
+// Whoever started it counts: a check without a line has failed.
+import assert from "node:assert/strict";
+import { readFileSync, mkdtempSync, rmSync, mkdirSync } from "node:fs";
+import { createRequire } from "node:module";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { pathToFileURL } from "node:url";
+import { chromium } from "playwright-core";
+
+const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+const config = JSON.parse(readFileSync(0, "utf8"));
+const browser = await chromium.launch({
+  executablePath: config.browser,
+  args: ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"],
+});
+
+// open visits a page in a context of its own and watches what it must not do.
+async function open(site, path, options = {}, before) {
+  const base = config.sites[site];
+  const { file, ...context } = options;
+  const c = await browser.newContext({ viewport: { width: 1280, height: 900 }, serviceWorkers: "block", ...context });
+  const page = await c.newPage();
+  const faults = [];
+  page.on("console", (m) => { if (m.type() === "error" || m.type() === "warning") faults.push(`console: ${m.text()}`); });
+  page.on("pageerror", (e) => faults.push(`exception: ${e.message}`));
+  page.on("request", (r) => {
+    const u = r.url();
+    if (!u.startsWith(base) && !u.startsWith("data:") && !u.startsWith("blob:") && !(file && u.startsWith("file:"))) faults.push(`request to ${u}`);
+  });
+  if (before) await before(page);
+  const url = file ? pathToFileURL(join(config.folders[site], path)).href : base + path;
+  await page.goto(url, { waitUntil: "load" });
+  return { page, faults, close: () => c.close(), base };
+}
+
+const paths = {
+  index: "index.html", procurement: "procurement/index.html", fleet: "fleet/index.html", verify: "verify/index.html", history: "history/index.html", missing: "404.html",
+};
+async function pathOf(site, page) {
+  if (page !== "attestation") return paths[page];
+  return JSON.parse(readFileSync(join(config.folders[site], "status.json"), "utf8")).page;
+}
+
+// withdrawn asserts that no claim is left and that the notice gives the code.
+async function withdrawn(page, code) {
+  await page.waitForSelector(`html[data-stale="${code}"]`, { state: "attached" });
+  assert.equal(await page.locator("[data-claim]").count(), 0, "claims are left");
+  const text = await page.locator("main").innerText();
+  assert.match(text, /Stale, not shown/);
+  assert.ok(text.includes(code), `the notice lacks ${code}`);
+  assert.ok(!/\bBlocked\b|\bContained\b|Signed and current/.test(text), "words of a claim are left");
+  assert.match(await page.title(), /^Stale/);
+}
+
+const verdict = (page) => page.locator("[data-verdict]").evaluate((e) => ({ verdict: e.dataset.verdict, codes: (e.dataset.codes || "").split(" ") }));
+const idle = (page) => page.waitForFunction(() => !document.querySelector("[data-verify]").hasAttribute("aria-busy"), null, { timeout: 120e3 });
+
+// One page with a verified packet serves all tampers.
+let ready;
+async function verified() {
+  ready ||= (async () => {
+    const o = await open("current", paths.verify);
+    await o.page.click("[data-own]");
+    await idle(o.page);
+    return o;
+  })();
+  return ready;
+}
+
+const kinds = {
+  async axe([site, name]) {
+    const o = await open(site, await pathOf(site, name), { bypassCSP: true });
+    await o.page.evaluate(() => { for (const d of document.querySelectorAll("details")) d.open = true; });
+    await o.page.evaluate(axe);
+    for (const colorScheme of ["light", "dark"]) {
+      await o.page.emulateMedia({ colorScheme });
+      const result = await o.page.evaluate(() => globalThis.axe.run(document, { runOnly: { type: "tag", values: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"] } }));
+      assert.ok(result.passes.length > 10, "axe ran hardly any rule");
+      assert.deepEqual(result.violations.map((v) => `${v.id}: ${v.nodes.map((n) => n.html.slice(0, 120)).slice(0, 3).join(" | ")}`), [], colorScheme);
+    }
+    await o.close();
+  },
+
+  async visit([site, name]) {
+    const o = await open(site, await pathOf(site, name), { viewport: { width: 320, height: 900 } });
+    await o.page.waitForLoadState("networkidle");
+    for (const width of [320, 480, 768, 1024, 1280, 3840]) {
+      await o.page.setViewportSize({ width, height: 900 });
+      const over = await o.page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
+      assert.ok(over <= 0, `at ${width} px the page is ${over} px too wide`);
+      const small = await o.page.evaluate(() => [...document.querySelectorAll("a, button, input, select, summary")].filter((e) => e.offsetParent && !e.matches(".skip, [hidden]"))
+        .filter((e) => { const r = e.getBoundingClientRect(); return getComputedStyle(e).display !== "inline" && (r.height < 24 || r.width < 24); }).map((e) => e.outerHTML.slice(0, 80)));
+      assert.deepEqual(small, [], `targets smaller than 24 px at ${width} px`);
+    }
+    assert.deepEqual(o.faults, []);
+    await o.close();
+  },
+
+  async keyboard([name]) {
+    const o = await open("current", paths[name]);
+    await o.page.keyboard.press("Tab");
+    assert.equal(await o.page.evaluate(() => document.activeElement.className), "skip");
+    await o.page.keyboard.press("Enter");
+    assert.equal(await o.page.evaluate(() => document.activeElement.id), "main");
+    const want = await o.page.evaluate(() => [...document.querySelectorAll("main a[href], main button, main input, main select, main textarea, main summary, main [tabindex='0']")].filter((e) => e.checkVisibility({ contentVisibilityAuto: true }) && !e.disabled).length);
+    const seen = new Set();
+    for (let i = 0; i < want + 5; i++) {
+      await o.page.keyboard.press("Tab");
+      const at = await o.page.evaluate(() => {
+        const e = document.activeElement;
+        if (!e || !e.closest("main")) return null;
+        const s = getComputedStyle(e);
+        const all = [...document.querySelectorAll("*")];
+        return { n: all.indexOf(e), ring: s.outlineStyle !== "none" && parseFloat(s.outlineWidth) >= 2, html: e.outerHTML.slice(0, 80) };
+      });
+      if (!at) break;
+      assert.ok(at.ring, `no visible focus on ${at.html}`);
+      seen.add(at.n);
+    }
+    assert.equal(seen.size, want, "elements reached by Tab");
+    if (name === "index") {
+      const first = o.page.locator("summary").first();
+      await first.focus();
+      await o.page.keyboard.press("Enter");
+      assert.ok(await o.page.locator("details").first().evaluate((d) => d.open), "Enter does not open an answer");
+    }
+    assert.deepEqual(o.faults, []);
+    await o.close();
+  },
+
+  async noscript([site, name]) {
+    const o = await open(site, await pathOf(site, name), { javaScriptEnabled: false });
+    const text = await o.page.locator("main").innerText();
+    if (site === "current") {
+      assert.match(text, /critical\s+escapes/);
+      assert.match(text, /Valid until/);
+    } else {
+      assert.ok(!/0\s+critical\s+escapes|\bBlocked\b|\bContained\b|Signed and current/.test(text), "a held claim is on the page");
+      assert.match(text, /not shown/);
+    }
+    assert.equal(await o.page.locator("[data-scheme-toggle]").isVisible(), false, "a control that needs a script is shown without one");
+    await o.close();
+  },
+
+  async print([site]) {
+    const o = await open(site, "index.html", { viewport: { width: 794, height: 1123 }, colorScheme: "dark" });
+    await o.page.emulateMedia({ media: "print" });
+    assert.equal(await o.page.locator(".top nav").isVisible(), false);
+    assert.equal(await o.page.evaluate(() => getComputedStyle(document.body).backgroundColor), "rgb(255, 255, 255)");
+    if (site === "current") assert.ok(await o.page.locator("details p").first().isVisible(), "answers are not printed");
+    const pdf = await o.page.pdf({ format: "A4" });
+    assert.ok(pdf.length > 20_000, `the print is ${pdf.length} bytes`);
+    await o.close();
+  },
+
+  async scheme() {
+    const o = await open("current", "index.html", { colorScheme: "light" });
+    const paper = () => o.page.evaluate(() => getComputedStyle(document.body).backgroundColor);
+    const light = await paper();
+    await o.page.click("[data-scheme-toggle]");
+    const dark = await paper();
+    assert.notEqual(light, dark);
+    await o.page.goto(o.base + paths.fleet);
+    assert.equal(await paper(), dark, "the choice is forgotten");
+    assert.deepEqual(o.faults, []);
+    await o.close();
+  },
+
+  async stale([what, name]) {
+    const path = await pathOf("live", name || "index");
+    const prefix = path.startsWith("attestations/") ? "" : "";
+    const reply = (change) => (page) => page.route(/\/(status|live)\.json$/, async (route) => {
+      const response = await route.fetch();
+      const json = await response.json();
+      const which = new URL(route.request().url()).pathname.endsWith("live.json") ? "live" : "status";
+      change(which, json);
+      await route.fulfill({ response, json });
+    });
+    if (what === "expiry") {
+      const o = await open("live", path, {}, (page) => page.clock.install());
+      assert.ok(await o.page.locator("[data-claim]").count() > 0, "the claim is not shown while it is current");
+      await o.page.clock.fastForward(61 * 86400e3);
+      await withdrawn(o.page, "expired");
+      assert.deepEqual(o.faults, []);
+      return o.close();
+    }
+    if (what === "already") {
+      const o = await open("live", path, {}, (page) => page.clock.install({ time: Date.now() + 61 * 86400e3 }));
+      await withdrawn(o.page, "expired");
+      return o.close();
+    }
+    if (what === "rows") {
+      const o = await open("current", paths.fleet, {}, (page) => page.clock.install());
+      assert.ok(await o.page.getByText("Signed and current").count() > 1);
+      await o.page.clock.fastForward(61 * 86400e3);
+      assert.equal(await o.page.locator("table .chip.good").count(), 0, "a row of the list is still current");
+      assert.equal(await o.page.locator("[data-row-claim]").count(), 0, "a row of the list still claims");
+      return o.close();
+    }
+    const changes = {
+      "image-drift": (which, j) => { if (which === "live") j.image = "sha256:" + "9".repeat(64); },
+      "policy-drift": (which, j) => { if (which === "live") j.policy = "sha256:" + "9".repeat(64); },
+      "fabric-drift": (which, j) => { if (which === "live") j.fabric = { kernel: "0.0.1" }; },
+      "critical-escape": (which, j) => { if (which === "status") { j.state = "held"; j.codes = ["critical-escape"]; } },
+      "page-outdated": (which, j) => { if (which === "status") j.attestation = "sha256:" + "9".repeat(64); },
+    };
+    const o = await open("live", prefix + path, {}, reply(changes[what]));
+    await withdrawn(o.page, what);
+    assert.deepEqual(o.faults, []);
+    await o.close();
+  },
+
+  // What is unchanged stays.
+  async fresh([name]) {
+    const o = await open("live", await pathOf("live", name));
+    await o.page.waitForLoadState("networkidle");
+    assert.ok(await o.page.locator("[data-claim]").count() > 0, "a current claim was withdrawn");
+    assert.equal(await o.page.locator("html[data-stale]").count(), 0);
+    assert.deepEqual(o.faults, []);
+    await o.close();
+  },
+
+  async filter([name]) {
+    const o = await open("current", await pathOf("current", name));
+    const rows = o.page.locator("[data-text]");
+    const all = await rows.count();
+    await o.page.locator("[data-filter] input").fill(name === "fleet" ? "browser" : "imd");
+    const left = await rows.evaluateAll((list) => list.filter((r) => r.checkVisibility()).length);
+    assert.ok(left > 0 && left < all, `${left} of ${all} rows`);
+    assert.match(await o.page.locator("[data-filter-count]").innerText(), new RegExp(`^${left} of ${all} `));
+    await o.page.locator("[data-filter] input").fill("no such thing");
+    assert.equal(await rows.evaluateAll((list) => list.filter((r) => r.checkVisibility()).length), 0);
+    await o.close();
+  },
+
+  async wasm([how, id]) {
+    if (how === "tamper") {
+      const o = await verified();
+      const want = await o.page.evaluate((id) => globalThis.wallproofTampers.find((t) => t.id === id).code, id);
+      await o.page.click(`button[data-tamper="${id}"]`);
+      await idle(o.page);
+      const got = await verdict(o.page);
+      assert.notEqual(got.verdict, "valid");
+      assert.ok(got.codes.includes(want), `codes ${got.codes}, want ${want}`);
+      assert.deepEqual(o.faults, []);
+      return;
+    }
+    if (how === "own") {
+      const o = await verified();
+      assert.deepEqual(await verdict(o.page), { verdict: "valid", codes: [""] });
+      assert.deepEqual(o.faults, []);
+      return;
+    }
+    const o = await open("current", paths.verify, { file: how === "folder-page" });
+    if (how === "folder-page") await o.page.click("[data-own]");
+    if (how === "archive") await o.page.setInputFiles("[data-files]", config.packet);
+    if (how === "folder") await o.page.setInputFiles("[data-folder]", config.unpacked);
+    if (how === "dropped") {
+      const data = readFileSync(config.packet).toString("base64");
+      const handle = await o.page.evaluateHandle(async (b64) => {
+        const bytes = Uint8Array.from(atob(b64), (c) => c.charCodeAt(0));
+        const t = new DataTransfer();
+        t.items.add(new File([bytes], "packet.tar"));
+        return t;
+      }, data);
+      await o.page.dispatchEvent("[data-drop]", "drop", { dataTransfer: handle });
+    }
+    if (how === "stranger") {
+      await o.page.fill("[data-key]", config.otherKey);
+      await o.page.click("[data-own]");
+    }
+    if (how === "nothing") {
+      await o.page.fill("[data-key]", "");
+      await o.page.click("[data-own]");
+      await idle(o.page);
+      assert.match(await o.page.locator("[data-verdict]").innerText(), /public key/);
+      assert.deepEqual(o.faults, []);
+      return o.close();
+    }
+    await idle(o.page);
+    const got = await verdict(o.page);
+    if (how === "stranger") assert.equal(got.verdict, "invalid");
+    else assert.deepEqual(got, { verdict: "valid", codes: [""] });
+    assert.deepEqual(o.faults, []);
+    await o.close();
+  },
+
+  // Nothing of the verifier is loaded before it is asked for.
+  async lazy() {
+    const o = await open("current", paths.verify, {}, async (page) => {
+      page.on("request", (r) => { if (/verifier|\/go-/.test(r.url())) page.early = r.url(); });
+    });
+    await o.page.waitForLoadState("networkidle");
+    assert.equal(o.page.early, undefined);
+    await o.close();
+  },
+
+  async size([limit]) {
+    const o = await open("live", "index.html", {}, async (page) => {
+      page.bytes = [];
+      page.on("response", (r) => page.bytes.push(r.body().then((b) => [r.url(), b.length])));
+    });
+    await o.page.waitForLoadState("networkidle");
+    const all = await Promise.all(o.page.bytes);
+    const sum = all.filter(([u]) => !/\/(status|live)\.json$/.test(u)).reduce((n, [, b]) => n + b, 0);
+    await o.close();
+    assert.ok(sum < Number(limit), `${sum} bytes, more than ${limit}: ${JSON.stringify(all)}`);
+    return `${sum} bytes uncompressed in ${all.length} answers`;
+  },
+
+  async paint() {
+    const o = await open("current", "index.html", { javaScriptEnabled: false });
+    const cdp = await o.page.context().newCDPSession(o.page);
+    await cdp.send("Performance.enable");
+    await o.page.reload({ waitUntil: "load" });
+    await o.page.screenshot();
+    const m = Object.fromEntries((await cdp.send("Performance.getMetrics")).metrics.map((x) => [x.name, x.value]));
+    await o.close();
+    assert.ok(m.DomContentLoaded > 0 && m.Nodes > 100, "the page was not drawn");
+    const first = m.FirstMeaningfulPaint ? `first meaningful paint ${Math.round((m.FirstMeaningfulPaint - m.NavigationStart) * 1000)} ms, ` : "";
+    return `${first}layout ${(m.LayoutDuration * 1000).toFixed(1)} ms, style ${(m.RecalcStyleDuration * 1000).toFixed(1)} ms, script ${(m.ScriptDuration * 1000).toFixed(1)} ms`;
+  },
+
+  async deep() {
+    const o = await open("current", "no/such/page/at/all");
+    assert.match(await o.page.locator("main").innerText(), /There is no page here/);
+    assert.equal(await o.page.evaluate(() => document.styleSheets.length > 0 && document.styleSheets[0].cssRules.length > 50), true, "no style sheet at this depth");
+    await o.close();
+  },
+
+  async picture([site, name, width, scheme]) {
+    const o = await open(site, await pathOf(site, name), { viewport: { width: Number(width), height: Math.round(Number(width) * .66) + 300 }, colorScheme: scheme });
+    await o.page.waitForLoadState("networkidle");
+    if (config.screenshots) {
+      mkdirSync(config.screenshots, { recursive: true });
+      await o.page.screenshot({ path: join(config.screenshots, `${site}-${name}-${width}-${scheme}.png`) });
+    }
+    await o.close();
+  },
+};
+
+let done = 0;
+for (const check of config.checks) {
+  const [kind, ...rest] = check.split("/");
+  try {
+    if (config.crash && done === config.crash) await (await browser.newBrowserCDPSession()).send("Browser.crash").catch(() => {});
+    if (!kinds[kind]) throw new Error("no such check");
+    const detail = await kinds[kind](rest);
+    console.log(JSON.stringify({ check, ok: true, detail: detail || "" }));
+  } catch (e) {
+    console.log(JSON.stringify({ check, ok: false, detail: String(e.message).slice(0, 2000) }));
+  }
+  done++;
+}
+console.log(JSON.stringify({ done }));
+await browser.close();
