@@ -2,6 +2,8 @@ package packet
 
 import (
 	"archive/tar"
+	"bytes"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -52,9 +54,30 @@ func archiveHeader(p string, size int64) *tar.Header {
 	return &tar.Header{Typeflag: tar.TypeReg, Name: p, Size: size, Mode: 0o644, ModTime: time.Unix(0, 0).UTC(), Format: tar.FormatPAX}
 }
 
-// ReadArchive reads a packet's archive into memory: regular files with names of
-// the layout, sorted, each once, nothing behind the last.
+// ReadArchive reads a packet's archive into memory. It accepts exactly what
+// WriteArchive writes: the files that it returns give the same bytes again.
 func ReadArchive(r io.Reader) (Memory, error) {
+	seen := sha256.New()
+	in := io.TeeReader(io.LimitReader(r, MaxArchiveBytes+1), seen)
+	m, err := readEntries(in)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := io.Copy(io.Discard, in); err != nil {
+		return nil, &Error{Reason: ReasonArchive, Err: err}
+	}
+	again := sha256.New()
+	if err := WriteArchive(again, m); err != nil {
+		return nil, err
+	}
+	if !bytes.Equal(seen.Sum(nil), again.Sum(nil)) {
+		return nil, &Error{Reason: ReasonArchive, Detail: "cut short, or not written as a packet's archive is"}
+	}
+	return m, nil
+}
+
+// readEntries reads the files of an archive: with names of the layout, sorted.
+func readEntries(r io.Reader) (Memory, error) {
 	m := Memory{}
 	var total int64
 	last := ""

@@ -52,6 +52,9 @@ func (m Memory) ReadDir(name string) ([]fs.DirEntry, error) {
 		}
 		base, _, deeper := strings.Cut(rest, "/")
 		info := memInfo{base, int64(len(data)), deeper}
+		if deeper {
+			info.size = 0
+		}
 		seen[base] = fs.FileInfoToDirEntry(info)
 	}
 	if len(seen) == 0 && name != "." {

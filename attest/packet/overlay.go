@@ -19,6 +19,10 @@ func (o overlay) Open(name string) (fs.File, error) {
 	if _, ok := o.extra[name]; ok {
 		return o.extra.Open(name)
 	}
+	if name == "." {
+		list, err := o.ReadDir(name)
+		return &memDir{info: memInfo{name, 0, true}, entries: list}, err
+	}
 	return o.base.Open(name)
 }
 

@@ -48,8 +48,8 @@ func ReadRedaction(packet fs.FS) (Redaction, []byte, error) {
 	return r, data, nil
 }
 
-// Covers checks that every file that a run writes was scanned with the content
-// that the packet has, according to the packet's Index.
+// Covers checks that what was scanned is what a run writes, with the content that
+// the packet has according to its Index: no file less, and none more.
 func (r Redaction) Covers(index []predicate.File) error {
 	for _, f := range index {
 		if !writtenByRun(f.Path) {
@@ -58,6 +58,11 @@ func (r Redaction) Covers(index []predicate.File) error {
 		i := slices.IndexFunc(r.Scanned, func(s predicate.File) bool { return s.Path == f.Path })
 		if i < 0 || r.Scanned[i] != f {
 			return &Error{Reason: ReasonUnscanned, Path: f.Path, Detail: "the redaction proof does not cover this file as it is"}
+		}
+	}
+	for _, s := range r.Scanned {
+		if !slices.ContainsFunc(index, func(f predicate.File) bool { return f == s }) {
+			return &Error{Reason: ReasonMissing, Path: s.Path, Detail: "the redaction proof covers it, but it is not in the packet"}
 		}
 	}
 	return nil
