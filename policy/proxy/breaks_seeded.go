@@ -3,8 +3,11 @@
 package proxy
 
 import (
+	"bufio"
+	"io"
 	"strings"
 
+	"github.com/wallproof/wallproof/policy/proxy/httpx"
 	"github.com/wallproof/wallproof/policy/proxy/redact"
 )
 
@@ -81,6 +84,53 @@ func (b Breaks) skip(p protection) bool {
 	}
 	return false
 }
+
+// relax reads framing as careless parsers do.
+func (b Breaks) relax(r *httpx.RequestReader) { r.Lax = b.AcceptSmuggling }
+
+// framing is how a body's length is written when that is seeded to be wrong.
+type framing string
+
+func (f framing) write(w *bufio.Writer) bool {
+	_, _ = w.WriteString(string(f))
+	return f != ""
+}
+
+// misframe passes on what was ambiguous: the last of several Host and
+// Content-Length fields, and Transfer-Encoding beside Content-Length.
+func (b Breaks) misframe(req *httpx.Request, q *request) {
+	if !b.AcceptSmuggling {
+		return
+	}
+	for _, f := range req.Header {
+		switch {
+		case strings.EqualFold(f.Name, "Host"):
+			if t, err := parseAuthority(f.Value, defaultPort(q.scheme)); err == nil {
+				q.claimed = t
+			}
+		case strings.EqualFold(f.Name, "Content-Length") && req.Header.Count("Content-Length") > 1:
+			q.framing = framing("Content-Length: " + f.Value + "\r\n")
+		case strings.EqualFold(f.Name, "Transfer-Encoding") && req.Header.Has("Content-Length"):
+			q.framing = "Transfer-Encoding: chunked\r\n"
+		}
+	}
+}
+
+// bodyMasker masks each read by itself.
+func (b Breaks) bodyMasker(live *redact.Live, src io.Reader) io.Reader {
+	if b.SkipEncoding != "chunks" {
+		return nil
+	}
+	return readFunc(func(p []byte) (int, error) {
+		n, err := src.Read(p)
+		live.Get().Bytes(p[:n])
+		return n, err
+	})
+}
+
+type readFunc func([]byte) (int, error)
+
+func (f readFunc) Read(p []byte) (int, error) { return f(p) }
 
 func redactForms(cfg *Config) redact.Forms {
 	skipped := map[string]redact.Forms{

@@ -32,6 +32,9 @@ type Config struct {
 	Limits   Limits   `json:"limits"`            // zero members mean the default
 	// BrokerKeys are the GitHub App private keys (RSA, PEM) by the broker's name.
 	BrokerKeys map[string]string `json:"brokerKeys,omitempty"`
+	// ModelKey is the run's own key for the model: the sandbox holds it in the
+	// place of the provider's. See NewModelKey.
+	ModelKey string `json:"modelKey,omitempty"`
 	// Services are the addresses of the run's own services, by name.
 	Services map[string]string `json:"services,omitempty"`
 	// Phase selects the policy of set-up or verifier; empty is the agent's.

@@ -93,7 +93,21 @@ func (c *conn) unread(b []byte) { c.pre = append(append([]byte(nil), b...), c.pr
 type conns struct {
 	mu   sync.Mutex
 	open map[*conn]struct{}
-	wg   sync.WaitGroup
+	none sync.Cond // open is empty
+}
+
+func (s *conns) init() {
+	s.open = map[*conn]struct{}{}
+	s.none.L = &s.mu
+}
+
+// wait returns when there is none.
+func (s *conns) wait() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for len(s.open) > 0 {
+		s.none.Wait()
+	}
 }
 
 func (s *conns) add(c *conn, limit int) bool {
@@ -103,15 +117,16 @@ func (s *conns) add(c *conn, limit int) bool {
 		return false
 	}
 	s.open[c] = struct{}{}
-	s.wg.Add(1)
 	return true
 }
 
 func (s *conns) remove(c *conn) {
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	delete(s.open, c)
-	s.mu.Unlock()
-	s.wg.Done()
+	if len(s.open) == 0 {
+		s.none.Broadcast()
+	}
 }
 
 func (s *conns) each(f func(*conn)) {

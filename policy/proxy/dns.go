@@ -178,6 +178,9 @@ type lookupAnswer struct {
 }
 
 func (s *Server) lookup(ctx context.Context, h host.Host, reason string) (lookupAnswer, error) {
+	if h.Name() == policy.ModelHost && reason == string(policy.ReasonModel) {
+		return lookupAnswer{dnsx.Answer{Addrs: []netip.Addr{modelAddr}, TTL: serviceTTL}, true}, nil
+	}
 	if a, ok := s.services[h.Name()]; ok && reason == string(policy.ReasonService) {
 		return lookupAnswer{dnsx.Answer{Addrs: []netip.Addr{a}, TTL: serviceTTL}, true}, nil
 	}

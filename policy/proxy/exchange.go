@@ -14,11 +14,15 @@ import (
 // policy's word on method and path, then injection, then the way there, then
 // redaction on the way back. ev collects what is recorded of it.
 func (o *origin) exchange(ctx context.Context, r *rules, q *request, wantH2 bool, ev *Event) (*response, *refusal) {
+	o.s.earlyLookup(q.target)
 	ask := q.question()
 	d := r.ev.Request(ask)
 	ev.Reason, ev.Entry = string(d.Reason), d.Entry
 	if !d.Allowed() && !o.waived(q, d) {
 		return nil, denied(d)
+	}
+	if d.Reason == policy.ReasonModel && q.host.Name() == policy.ModelHost {
+		return o.exchangeModel(ctx, r, q, ev)
 	}
 	if ref := o.credentials(ctx, r, q, ask, ev); ref != nil {
 		return nil, ref
@@ -195,6 +199,10 @@ func contentCodings(h httpx.Header) string {
 
 func (o *origin) maskBody(resp *response, dec io.Closer) {
 	if resp.body == nil {
+		return
+	}
+	if masked := o.s.breaks.bodyMasker(o.s.live, resp.body); masked != nil {
+		resp.body = masked
 		return
 	}
 	rd := o.s.live.Reader(resp.body)

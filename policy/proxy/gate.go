@@ -98,11 +98,17 @@ func parsePort(s string) (uint16, error) {
 	return uint16(n), nil
 }
 
-// gateName is the first gate.
-func (s *Server) gateName(r *rules, t target) (policy.Decision, *refusal) {
+// earlyLookup does nothing unless a seeded break has names looked up before the
+// policy saw them.
+func (s *Server) earlyLookup(t target) {
 	if s.breaks.skip(policyBeforeLookup) && !t.host.IsAddr() {
 		_, _ = s.resolver.Lookup(s.ctx, t.host.Name())
 	}
+}
+
+// gateName is the first gate.
+func (s *Server) gateName(r *rules, t target) (policy.Decision, *refusal) {
+	s.earlyLookup(t)
 	d := r.ev.Name(t.host, t.port)
 	if d.Allowed() || s.breaks.skip(nameGate) {
 		return d, nil
@@ -125,6 +131,9 @@ func (s *Server) addresses(ctx context.Context, r *rules, t target) ([]netip.Add
 	if t.host.IsAddr() {
 		// The first gate decided on the address itself.
 		return []netip.AddrPort{netip.AddrPortFrom(t.host.Addr(), t.port)}, nil
+	}
+	if t.host.Name() == policy.ModelHost {
+		return []netip.AddrPort{netip.AddrPortFrom(modelAddr, t.port)}, nil
 	}
 	if a, ok := s.services[t.host.Name()]; ok {
 		return []netip.AddrPort{netip.AddrPortFrom(a, t.port)}, nil

@@ -226,7 +226,7 @@ func TestLoad(t *testing.T) {
 	warm := p.client(false)
 	p.get(warm, "http://token.example/")
 	warm.CloseIdleConnections()
-	drained := func() { p.conns.wg.Wait() }
+	drained := func() { p.conns.wait() }
 	drained()
 	runtime.GC()
 	goroutines, files := runtime.NumGoroutine(), openFiles(t)

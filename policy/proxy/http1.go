@@ -32,6 +32,7 @@ func newSession(o *origin, rw net.Conn, scheme string) *session {
 	x.bw.Reset(rw)
 	x.rr = httpx.NewRequestReader(x.br, o.s.headLimits)
 	x.chunks.W = x.bw
+	o.s.breaks.relax(x.rr)
 	return x
 }
 
@@ -164,7 +165,7 @@ func (x *session) request(req *httpx.Request, t target, uri string, ev *Event) b
 	}
 	ok := x.respond(req, q, resp, ev)
 	ok = x.settle(q) && ok
-	x.o.s.allowed(ev)
+	x.o.s.answered(ev, resp)
 	return ok
 }
 
@@ -206,6 +207,7 @@ func (x *session) agree(req *httpx.Request, q *request) *refusal {
 // take moves header and body over into the proxy's own request.
 func (x *session) take(req *httpx.Request, q *request) {
 	x.q = q
+	x.o.s.breaks.misframe(req, q)
 	q.header = req.Header
 	httpx.StripHopByHop(&q.header)
 	q.header.Del("Host")

@@ -64,7 +64,7 @@ func (o *origin) serveStream(w http.ResponseWriter, hr *http.Request) {
 	}
 	h.respond(q, resp)
 	h.settle(q)
-	o.s.allowed(&ev)
+	o.s.answered(&ev, resp)
 }
 
 // stream2 is one HTTP/2 stream of a client.

@@ -23,6 +23,7 @@ type request struct {
 	header    httpx.Header
 	body      io.Reader // nil without one
 	length    int64     // of body, or httpx.Chunked
+	framing   framing   // empty but in a seeded break
 	websocket bool
 	trailers  bool   // TE: trailers, for HTTP/2
 	dialled   string // address and port, for the record
@@ -66,6 +67,7 @@ type response struct {
 	release func(whole bool)
 	stream  net.Conn // after 101: the connection itself
 	masked  *int64   // occurrences masked so far
+	refused string   // a reason: the proxy itself answered, with a refusal
 }
 
 // removeDotSegments is RFC 3986, section 5.2.4, on a path whose dots may be

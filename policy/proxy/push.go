@@ -154,7 +154,7 @@ func decodePush(q *request) *refusal {
 // checkCommands looks at refs and deletions.
 func (o *origin) checkCommands(push *broker.Push, l policy.Lease) *refusal {
 	for _, c := range push.Commands {
-		if !o.s.breaks.skip(refScope) && !l.AllowsPush(c.Ref) {
+		if !o.s.breaks.skip(refScope) && l.Repository != nil && !l.AllowsPush(c.Ref) {
 			return deny(403, ReasonLeaseRef)
 		}
 		if c.Deletes() && !o.s.breaks.skip(forceRefusal) {

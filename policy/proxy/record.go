@@ -72,6 +72,15 @@ func (s *Server) allowed(ev *Event) {
 	s.send(ev)
 }
 
+// answered records a response, which may be a refusal of the proxy's own.
+func (s *Server) answered(ev *Event, resp *response) {
+	if resp.refused != "" {
+		s.refused(ev, resp.refused)
+		return
+	}
+	s.allowed(ev)
+}
+
 // failure records that a part of the proxy failed and was contained.
 func (s *Server) failure(reason, what string) {
 	s.send(&Event{

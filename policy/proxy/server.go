@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"net/netip"
 	"strings"
 	"sync"
@@ -46,6 +47,7 @@ type Server struct {
 	upstreamTLS *tls.Config
 	clientTLS   *tls.Config
 	h2transport *http2.Transport
+	modelClient *http.Client
 	leases      *leases
 	rec         recorder
 	clock       clock
@@ -94,7 +96,7 @@ func New(cfg Config) (*Server, error) {
 
 func (s *Server) defaults() {
 	s.headLimits = httpx.Limits{HeadBytes: s.limits.HeadBytes, Headers: s.limits.Headers}
-	s.conns.open = map[*conn]struct{}{}
+	s.conns.init()
 	s.rec.sink = s.cfg.OnEvent
 	if s.dialer == nil {
 		s.dialer = (&net.Dialer{KeepAlive: 30 * time.Second}).DialContext
@@ -165,6 +167,7 @@ func (s *Server) prepareTLS(rootsPEM string) error {
 	}
 	s.clientTLS = &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"}}
 	s.clientTLS.SetSessionTicketKeys([][32]byte{ticketKey})
+	s.modelClient = s.newModelClient()
 	s.h2transport = &http2.Transport{DisableCompression: true, MaxHeaderListSize: uint32(s.limits.HeadBytes)}
 	return nil
 }
@@ -348,12 +351,13 @@ func (s *Server) Shutdown(ctx context.Context) error {
 		return nil
 	}
 	done := make(chan struct{})
-	go func() { s.conns.wg.Wait(); close(done) }()
+	go func() { s.conns.wait(); close(done) }()
 	select {
 	case <-done:
 	case <-ctx.Done():
 	}
 	s.cancel()
+	s.modelClient.CloseIdleConnections()
 	s.conns.each(func(c *conn) { _ = c.Close() })
 	<-done
 	return s.leases.revokeAll()
@@ -371,8 +375,14 @@ const placeholderBytes = 20
 
 // NewPlaceholder returns what a sandbox holds in the place of a secret:
 // "wpplaceholder" and 32 characters of [a-z2-7] from the system's random source.
-func NewPlaceholder() string {
+func NewPlaceholder() string { return "wpplaceholder" + randomText() }
+
+// NewModelKey returns a run's own key for the model: "wpmodel" and 32 characters
+// of [a-z2-7].
+func NewModelKey() string { return "wpmodel" + randomText() }
+
+func randomText() string {
 	var b [placeholderBytes]byte
 	_, _ = rand.Read(b[:]) // never fails (crypto/rand)
-	return "wpplaceholder" + strings.ToLower(base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(b[:]))
+	return strings.ToLower(base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(b[:]))
 }

@@ -289,6 +289,7 @@ func writeHead(w *bufio.Writer, q *request) error {
 	switch {
 	case q.websocket:
 		w.WriteString("Connection: Upgrade\r\nUpgrade: websocket\r\n")
+	case q.framing.write(w):
 	case q.body != nil || needsLength(q.method):
 		httpx.WriteLength(w, q.length)
 	}

@@ -33,6 +33,7 @@ type RequestReader struct {
 	scratch []byte
 	fields  Header
 	req     Request
+	leniency
 }
 
 // NewRequestReader reads from br under lim.
@@ -72,12 +73,29 @@ func (r *RequestReader) parse(head string) (*Request, error) {
 		return nil, e
 	}
 	req.Header = fields
-	for _, check := range []func() *Error{req.checkHost, req.checkLength, req.checkExpect, req.checkConnection} {
-		if e := check(); e != nil {
-			return nil, e
-		}
+	if e := r.check(req); e != nil {
+		return nil, e
 	}
 	return req, nil
+}
+
+func (r *RequestReader) check(q *Request) *Error {
+	if r.lax() {
+		if e := r.laxChecks(q); e != nil {
+			return e
+		}
+	} else {
+		if e := q.checkHost(); e != nil {
+			return e
+		}
+		if e := q.checkLength(); e != nil {
+			return e
+		}
+	}
+	if e := q.checkExpect(); e != nil {
+		return e
+	}
+	return q.checkConnection()
 }
 
 func (q *Request) parseLine(line string) *Error {

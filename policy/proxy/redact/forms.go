@@ -30,6 +30,14 @@ func expand(v []byte, forms Forms, add func(string)) {
 	s := string(v)
 	if forms&Raw != 0 {
 		add(s)
+	} else {
+		// A value that needs no escapes is the same in several forms.
+		all := add
+		add = func(p string) {
+			if p != s {
+				all(p)
+			}
+		}
 	}
 	if forms&Base64 != 0 {
 		expandBase64(v, add)

@@ -1,0 +1,9 @@
+//go:build !breaks
+
+package httpx
+
+// leniency is empty in a release build: framing is always read strictly.
+type leniency struct{}
+
+func (leniency) lax() bool                 { return false }
+func (leniency) laxChecks(*Request) *Error { return nil }
