@@ -61,6 +61,12 @@ type authentic struct {
 	digest  string
 	signer  Signer
 	signed  time.Time // by a trusted timestamp or log; else zero
+
+	// whole runs the library's own verification as a whole, so that nothing that
+	// it checks beyond the single steps is lost. It comes last, after the
+	// statement was read here, because it reads the statement too and would name
+	// fewer reasons.
+	whole func() error
 }
 
 // trustedRoot reads the root that was given, or the embedded one.
@@ -85,7 +91,8 @@ func trustedRoot(in Input) (*root.TrustedRoot, *TrustedRoot, error) {
 }
 
 // authenticate checks a bundle from its bytes to its place in a log, and
-// returns the payload only when nothing of that failed.
+// returns the payload only when nothing of that failed. What must follow, once
+// the payload was read, is a call of whole.
 func (a *authenticator) authenticate(data []byte, file string, l *lines) *authentic {
 	e, code, err := readBundle(data)
 	if err != nil {
@@ -113,18 +120,16 @@ func (a *authenticator) authenticate(data []byte, file string, l *lines) *authen
 	return out
 }
 
-// final runs the library's own verification as a whole, so that nothing that it
-// checks beyond the lines above is lost.
-func (a *authenticator) final(e *envelope, material root.TrustedMaterial, policy verify.PolicyOption, file string, l *lines, opts ...verify.VerifierOption) bool {
-	v, err := verify.NewVerifier(material, append(opts, verify.WithoutStatementPredicate())...)
-	if err == nil {
+// wholly prepares the library's own verification as a whole.
+func wholly(e *envelope, material root.TrustedMaterial, policy verify.PolicyOption, opts ...verify.VerifierOption) func() error {
+	return func() error {
+		v, err := verify.NewVerifier(material, append(opts, verify.WithoutStatementPredicate())...)
+		if err != nil {
+			return err
+		}
 		_, err = v.Verify(e.bundle, verify.NewPolicy(verify.WithoutArtifactUnsafe(), policy))
+		return err
 	}
-	if err != nil {
-		l.fail(CheckSignature, CodeBundleRefused, err.Error(), file)
-		return false
-	}
-	return true
 }
 
 func (a *authenticator) requires(r Requirement) bool {

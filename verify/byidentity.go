@@ -44,7 +44,8 @@ func (a *authenticator) byIdentity(e *envelope, out *authentic, file string, l *
 	if !ok || !a.certificate(leaf, times, file, l) || !a.named(leaf, identity, algorithm, out, file, l) {
 		return false
 	}
-	return a.final(e, a.root, verify.WithCertificateIdentity(identity), file, l, a.trust.Identity.options()...)
+	out.whole = wholly(e, a.root, verify.WithCertificateIdentity(identity), a.trust.Identity.options()...)
+	return true
 }
 
 // matcher anchors patterns at both ends: a pattern describes the whole identity.
@@ -133,7 +134,7 @@ func (a *authenticator) identityTimes(e *envelope, out *authentic, file string, 
 func (a *authenticator) certificate(leaf *x509.Certificate, times []time.Time, file string, l *lines) bool {
 	// Go cannot parse a subject alternative name of type otherName, which the
 	// summary reads by itself; the library drops it from the critical extensions
-	// that are left over in its own run (final), and so does this copy.
+	// that are left over in its own run as a whole, and so does this copy.
 	c := *leaf
 	c.UnhandledCriticalExtensions = nil
 	var chains [][]*x509.Certificate

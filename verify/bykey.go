@@ -40,10 +40,8 @@ func (a *authenticator) byKey(e *envelope, out *authentic, file string, l *lines
 	l.pass(CheckSignature, CodeSignatureOK, algorithm+" over the exact bytes of the statement", file)
 	out.signer = Signer{Kind: "key", Algorithm: algorithm, Fingerprint: fingerprint}
 	l.pass(CheckSigner, CodeSignerKey, "the trusted key "+fingerprint, "")
-	if !a.keyTime(e, material, out, file, l) {
-		return false
-	}
-	return a.final(e, material, verify.WithKey(), file, l, verify.WithNoObserverTimestamps())
+	out.whole = wholly(e, material, verify.WithKey(), verify.WithNoObserverTimestamps())
+	return a.keyTime(e, material, out, file, l)
 }
 
 // keyTime reports time and transparency of a key signature. Both are optional:

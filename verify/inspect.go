@@ -148,6 +148,10 @@ func (i *inspection) manifest(b *predicate.Boundary) bool {
 	if b != nil && !i.sameHead(m.Summary, b.Battery) {
 		return false
 	}
+	if fault := runFault(m.Run); fault != "" {
+		i.fail(CheckManifest, CodeManifestRun, fault, packet.ManifestFile+":1")
+		return false
+	}
 	i.pass(CheckManifest, CodeManifestOK, fmt.Sprintf("%d lines, head %s", m.Summary.Count, m.Summary.Head), packet.ManifestFile)
 	return true
 }

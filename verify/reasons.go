@@ -80,6 +80,7 @@ const (
 	CodeManifestRebuilt Code = "manifest-rebuilt"
 	CodeManifestCount   Code = "manifest-count-differs"
 	CodeManifestRoot    Code = "manifest-root-differs"
+	CodeManifestRun     Code = "manifest-run-malformed"
 	CodeManifestRowOK   Code = "manifest-row-included"
 	CodeManifestRow     Code = "manifest-row-not-included"
 	// The other codes of this check are those of manifest.Reason and

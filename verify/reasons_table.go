@@ -125,6 +125,7 @@ func manifestReasons() []Reason {
 		{CodeManifestRebuilt, CheckManifest, Fail, "A consistent chain, but not the signed one: it was computed anew.", nextForged},
 		{CodeManifestCount, CheckManifest, Fail, "The signed count is another.", nextForged},
 		{CodeManifestRoot, CheckManifest, Fail, "The signed Merkle root is another.", nextForged},
+		{CodeManifestRun, CheckManifest, Fail, "Entry 0 says something of the run that cannot be: a digest, platform or name that is malformed.", nextForged},
 		{CodeManifestRowOK, CheckManifest, Pass, "The row is one of the signed manifest's lines.", ""},
 		{CodeManifestRow, CheckManifest, Fail, "The row is not among the signed manifest's lines at this place.", nextForged},
 		m(manifest.ReasonEmpty, "The manifest has no line.", nextCollect),

@@ -62,6 +62,9 @@ func (v *verification) readRerun(a *authenticator, data []byte) (*Rerun, bool) {
 	}
 	r := &Rerun{Signer: auth.signer, Digest: auth.digest}
 	s, _, err := predicate.ParseStatement(auth.payload)
+	if err == nil {
+		err = auth.whole()
+	}
 	if err == nil && s.PredicateType != predicate.TypeVSA {
 		err = fmt.Errorf("its predicate type is %.200q, want %q", s.PredicateType, predicate.TypeVSA)
 	}

@@ -70,6 +70,9 @@ func (v *verification) binding(s predicate.Scorecard) {
 	}
 	var b predicate.Binding
 	st, _, err := predicate.ParseStatement(auth.payload)
+	if err == nil {
+		err = auth.whole()
+	}
 	if err == nil && st.PredicateType != predicate.TypeBinding {
 		err = fmt.Errorf("its predicate type is %.200q, want %q", st.PredicateType, predicate.TypeBinding)
 	}

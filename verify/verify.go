@@ -95,7 +95,12 @@ func (v *verification) looseManifest() {
 	}
 	defer f.Close()
 	if _, err := manifest.Read(f); err != nil {
-		v.fail(CheckManifest, Code(manifest.ReasonOf(err)), err.Error(), evidenceLine(err))
+		message := err.Error()
+		switch manifest.ReasonOf(err) {
+		case manifest.ReasonEmpty, manifest.ReasonCutLine, manifest.ReasonIncomplete:
+			message = "the packet is incomplete: " + message
+		}
+		v.fail(CheckManifest, Code(manifest.ReasonOf(err)), message, evidenceLine(err))
 	}
 }
 
@@ -138,6 +143,10 @@ func (v *verification) statement(auth *authentic, file string) bool {
 	s, unknown, err := predicate.ParseStatement(auth.payload)
 	if err != nil {
 		v.fail(CheckStatement, statementCode(err), err.Error(), file)
+		return false
+	}
+	if err := auth.whole(); err != nil {
+		v.fail(CheckSignature, CodeBundleRefused, err.Error(), file)
 		return false
 	}
 	if s.PredicateType != predicate.TypeBoundary {
