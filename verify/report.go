@@ -120,6 +120,7 @@ type Evidence struct {
 	RedTeam     *packet.ParsedRedTeam
 	Rerun       *Rerun
 	Scorecard   *predicate.Scorecard
+	Row         any // of VerifyRow: a *manifest.Run, *manifest.Technique or *manifest.Terminal
 }
 
 // Rerun is an authenticated verifier re-run.

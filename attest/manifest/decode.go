@@ -79,3 +79,16 @@ func (m *Manifest) checkTotals() error {
 	}
 	return nil
 }
+
+// DecodeLine reads a single line, without its LF, that did not come from a
+// Reader. Its place in a chain is not checked but for its number.
+func DecodeLine(seq int64, raw []byte) (any, error) {
+	h, err := parseHeader(raw)
+	if err != nil {
+		return nil, lineError(seq, err)
+	}
+	if h.seq != seq {
+		return nil, &Error{Reason: ReasonReordered, Line: seq, Detail: fmt.Sprintf("the line says that it is number %d", h.seq)}
+	}
+	return Line{Seq: h.seq, Type: h.typ, Raw: raw}.Decode()
+}
