@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/wallproof/wallproof/policy/host"
 	"github.com/wallproof/wallproof/policy/pack"
 )
 
@@ -236,14 +235,4 @@ func (p *Policy) searchRule() string {
 		return SearchAllow
 	}
 	return SearchRefuse
-}
-
-// specialRange returns the special range that contains all of a prefix, if any.
-func specialRange(e *Entry) (host.Range, bool) {
-	for _, r := range host.SpecialRanges() {
-		if r.Prefix.Addr().Is4() == e.Prefix.Addr().Is4() && covers(r.Prefix, e.Prefix) {
-			return r, true
-		}
-	}
-	return host.Range{}, false
 }

@@ -1,7 +1,6 @@
 package policy
 
 import (
-	"net/netip"
 	"strconv"
 	"strings"
 
@@ -124,9 +123,6 @@ func overlapPorts(a, b []PortRange) bool {
 func hostPort(h host.Host, port uint16) string {
 	return h.URLHost() + ":" + strconv.Itoa(int(port))
 }
-
-// covers reports whether prefix a contains all of prefix b.
-func covers(a, b netip.Prefix) bool { return a.Bits() <= b.Bits() && a.Contains(b.Addr()) }
 
 // String names a rule: "github.com", "*.example.org/v1".
 func (r *Rule) String() string {

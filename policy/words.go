@@ -92,7 +92,7 @@ func isUsername(s string) bool {
 }
 
 // isEnding: the ending of an artefact's path.
-func isEnding(s string) bool { return made(s, 64, printable) && strings.IndexAny(s, "?#*%") < 0 }
+func isEnding(s string) bool { return made(s, 64, printable) && !strings.ContainsAny(s, "?#*%") }
 
 // isDigest: the digest of an artefact, in the notation of Pin.
 func isDigest(s string) bool {
