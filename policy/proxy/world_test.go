@@ -508,3 +508,10 @@ func (s *seen) count() int {
 	defer s.mu.Unlock()
 	return len(s.reqs)
 }
+
+// addresses are what a name has.
+func (w *world) addresses(name string) []netip.Addr {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return append([]netip.Addr(nil), w.names[name]...)
+}
