@@ -196,6 +196,9 @@ func (j *joiner) proxyObservation(n string, e proxy.Event, src netip.AddrPort) m
 func (j *joiner) fromFilter(denials []boundary.Denial) []manifest.Observation {
 	var out aggregator
 	for _, d := range denials {
+		if d.Rule == boundary.RuleStale {
+			continue // a late segment of a connection that is over: nobody's attempt
+		}
 		n := j.owner(d.Proto, d.Src, d.Dst, d.Time, string(d.Payload))
 		if n == "" {
 			continue
