@@ -27,7 +27,11 @@ func spelling(ctx context.Context, env *probes.Env) manifest.Observation {
 }
 
 func mapped(ctx context.Context, env *probes.Env) manifest.Observation {
-	return fetch(ctx, env, kit.Mapped(linkLocal)...)
+	forms := kit.Mapped(linkLocal)
+	if way, _ := kit.WayOf(env.Variant); way == kit.Direct {
+		forms = kit.Routable(forms)
+	}
+	return fetch(ctx, env, forms...)
 }
 
 func translated(ctx context.Context, env *probes.Env) manifest.Observation {

@@ -278,15 +278,18 @@ func socksConnect(c net.Conn, host string, port int, asName bool) error {
 	return socksReply(c)
 }
 
-// socksNotAllowed is the reply "connection not allowed by ruleset".
-const socksNotAllowed = 2
+// Replies that are refusals; the others say that the proxy tried and failed.
+const (
+	socksNotAllowed = 2 // connection not allowed by ruleset
+	socksBadAddress = 8 // address type not supported, which a name may be as well
+)
 
 func socksReply(c net.Conn) error {
 	var head [4]byte
 	if _, err := io.ReadFull(c, head[:]); err != nil {
 		return fmt.Errorf("ask the SOCKS proxy: %w", err)
 	}
-	if head[1] == socksNotAllowed {
+	if head[1] == socksNotAllowed || head[1] == socksBadAddress {
 		return &Refusal{What: "socks", Status: int(head[1])}
 	}
 	if head[1] != 0 {

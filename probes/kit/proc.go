@@ -1,12 +1,13 @@
 package kit
 
 import (
-	"bufio"
 	"bytes"
+	"cmp"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -79,22 +80,29 @@ func (s *Search) Descriptors(dir string) {
 	}
 }
 
-// Bounds of a look at memory.
+// Bounds of a look at one mapping, at the memory of one process, and at all that a
+// search looks at.
 const (
-	maxMemory  = 32 << 20
-	memoryStep = 1 << 20
+	maxRegion    = 16 << 20
+	maxMemory    = 48 << 20
+	maxAllMemory = 192 << 20
+	memoryStep   = 1 << 20
 )
 
 // Memory looks at the writable memory of a process, by /proc/PID/mem or, where
-// that is not offered, by process_vm_readv.
+// that is not offered, by process_vm_readv. Small mappings come first: what a
+// program keeps in its heap is found before its large empty tables are.
 func (s *Search) Memory(dir string) {
-	maps, err := os.Open(dir + "/maps")
+	maps, err := ReadHead(dir+"/maps", 4<<20)
 	if err != nil {
 		s.miss(err)
 		return
 	}
-	defer maps.Close()
-	pid, _ := strconv.Atoi(filepath.Base(dir))
+	pid, err := strconv.Atoi(filepath.Base(dir))
+	if err != nil {
+		s.miss(err)
+		return
+	}
 	mem, memErr := os.Open(dir + "/mem")
 	if memErr == nil {
 		defer mem.Close()
@@ -108,21 +116,37 @@ func (s *Search) Memory(dir string) {
 		return unix.ProcessVMReadv(pid, []unix.Iovec{iovec(b)}, []unix.RemoteIovec{{Base: uintptr(at), Len: len(b)}}, 0)
 	}
 	s.read++
-	for lines, total := bufio.NewScanner(maps), uint64(0); lines.Scan() && total < maxMemory && !s.Done(); {
-		from, to, ok := writable(lines.Text())
-		if !ok {
-			continue
+	left := uint64(maxMemory)
+	for _, r := range regions(string(maps)) {
+		if left == 0 || s.memory > maxAllMemory || s.ctx.Err() != nil {
+			return
 		}
-		total += s.region(read, from, min(to, from+maxMemory-total))
+		n := s.region(read, r.from, min(r.to, r.from+min(left, maxRegion)))
+		left -= min(n, left)
 	}
+}
+
+// region is one mapping.
+type region struct{ from, to uint64 }
+
+// regions returns the writable mappings in a process's maps, small ones first.
+func regions(maps string) []region {
+	var out []region
+	for _, line := range strings.Split(maps, "\n") {
+		if from, to, ok := writable(line); ok {
+			out = append(out, region{from, to})
+		}
+	}
+	slices.SortStableFunc(out, func(a, b region) int { return cmp.Compare(a.to-a.from, b.to-b.from) })
+	return out
 }
 
 // region reads one mapping in steps that overlap by a canary's length, and
 // returns how much of it was read.
 func (s *Search) region(read func([]byte, uint64) (int, error), from, to uint64) uint64 {
-	buf := make([]byte, memoryStep)
+	buf := make([]byte, min(memoryStep, to-from))
 	var total uint64
-	for at := from; at < to && !s.Done(); {
+	for at := from; at < to && s.ctx.Err() == nil; {
 		n, err := read(buf[:min(uint64(len(buf)), to-at)], at)
 		if n <= 0 {
 			if err != nil {
@@ -130,15 +154,12 @@ func (s *Search) region(read func([]byte, uint64) (int, error), from, to uint64)
 			}
 			return total
 		}
-		s.Bulk(buf[:n])
+		s.bulk(buf[:n])
 		total += uint64(n)
-		if n <= overlap {
+		if at+uint64(n) >= to {
 			return total
 		}
-		at += uint64(n) - overlap
-		if uint64(n) < memoryStep {
-			return total
-		}
+		at += uint64(max(n-overlap, 1))
 	}
 	return total
 }

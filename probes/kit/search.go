@@ -18,7 +18,8 @@ import (
 const (
 	maxSearchFiles = 20000
 	maxSearchFile  = 1 << 20
-	maxSearchBytes = 64 << 20
+	maxSearchHead  = 256 << 10 // of a file, searched in every encoding
+	maxSearchBytes = 16 << 20
 	maxSearchDepth = 12
 )
 
@@ -31,7 +32,8 @@ type Search struct {
 	seen   map[fileID]bool
 	read   int // places read
 	denied int
-	bytes  int64
+	bytes  int64 // of files
+	memory int64 // of memory
 	last   error // why the last place could not be read
 }
 
@@ -55,9 +57,9 @@ func (s *Search) Bytes(b []byte) {
 	}
 }
 
-// Bulk is Bytes for large amounts, in which only canaries as they are are found.
-func (s *Search) Bulk(b []byte) {
-	s.bytes += int64(len(b))
+// bulk looks at memory, in which only canaries as they are are found.
+func (s *Search) bulk(b []byte) {
+	s.memory += int64(len(b))
 	for _, d := range canary.FindPlain(b) {
 		s.found[d] = true
 	}
@@ -95,7 +97,10 @@ func (s *Search) File(path string) {
 		s.miss(err)
 		return
 	}
-	s.Bytes(b)
+	s.Bytes(b[:min(len(b), maxSearchHead)])
+	if len(b) > maxSearchHead {
+		s.bulk(b[maxSearchHead-overlap:])
+	}
 }
 
 // Special looks at a file of /proc or /dev, whose size and type say nothing.
@@ -173,7 +178,7 @@ func (s *Search) Miss(err error) { s.miss(err) }
 
 // Observation says what the search found: reached with canaries, absent without.
 func (s *Search) Observation() manifest.Observation {
-	o := manifest.Observation{Sign: manifest.SignAbsent, Bytes: s.bytes}
+	o := manifest.Observation{Sign: manifest.SignAbsent, Bytes: s.bytes + s.memory}
 	for d := range s.found {
 		o.Obtained = append(o.Obtained, d)
 	}

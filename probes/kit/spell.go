@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"net/netip"
+	"strings"
 )
 
 // Spellings returns an IPv4 address in the forms that inet_aton takes and a list
@@ -24,6 +25,20 @@ func Spellings(address string) []string {
 		fmt.Sprintf("0x%x.%d.0%o.%d", a[0], a[1], a[2], a[3]),
 		address + ".",
 	}
+}
+
+// Routable returns those of the forms of an IPv4 address inside an IPv6 one that
+// a packet can be addressed to: IPv4-compatible addresses are not, by most
+// kernels, so that a socket to one waits in vain for either answer.
+func Routable(forms []string) []string {
+	var out []string
+	for _, f := range forms {
+		a, err := netip.ParseAddr(strings.Trim(f, "[]"))
+		if b := a.As16(); err == nil && [12]byte(b[:12]) != [12]byte{} {
+			out = append(out, f)
+		}
+	}
+	return out
 }
 
 // Mapped returns an IPv4 address as IPv4-mapped and IPv4-compatible IPv6

@@ -3,6 +3,7 @@ package kit
 import (
 	"bufio"
 	"context"
+	"net"
 	"net/http"
 	"net/netip"
 	"strconv"
@@ -21,6 +22,23 @@ func Web(ctx context.Context, env *probes.Env, r *Request) manifest.Observation 
 		return t.Fail(err)
 	}
 	return t.Done(Observe(a))
+}
+
+// Say sends a request over an open connection and observes the answer.
+func Say(c net.Conn, r *Request, way Way, agent string) manifest.Observation {
+	if _, err := c.Write(r.Bytes(way, agent)); err != nil {
+		return Sign(err)
+	}
+	return Hear(c, r.Method)
+}
+
+// Hear observes the answer to a request that has been sent.
+func Hear(c net.Conn, method string) manifest.Observation {
+	a, err := ReadAnswer(bufio.NewReader(c), method)
+	if err != nil {
+		return Sign(err)
+	}
+	return Observe(a)
 }
 
 // Fetch makes several requests, each on a connection of its own, until one is

@@ -85,7 +85,11 @@ func spelling(ctx context.Context, env *probes.Env) manifest.Observation {
 
 func mapped(ctx context.Context, env *probes.Env) manifest.Observation {
 	address := own(env, "10.0.0.1").String()
-	return fetch(ctx, env, append(kit.Mapped(address), kit.Translated(address)...))
+	forms := append(kit.Mapped(address), kit.Translated(address)...)
+	if way, _ := kit.WayOf(env.Variant); way == kit.Direct {
+		forms = kit.Routable(forms)
+	}
+	return fetch(ctx, env, forms)
 }
 
 func fetch(ctx context.Context, env *probes.Env, hosts []string) manifest.Observation {
@@ -106,7 +110,7 @@ func socks(ctx context.Context, env *probes.Env, v6 bool, hosts []string) manife
 		if c, err := t.SocksName(ctx, v6, host, 80); err != nil {
 			next = kit.Sign(err)
 		} else {
-			next = kit.Exchange(ctx, c, page(env, host).Bytes(kit.Socks, env.Nonce))
+			next = kit.Say(c, page(env, host), kit.Socks, env.Nonce)
 		}
 		if i == 0 {
 			o = next

@@ -137,7 +137,7 @@ func socksNames(ctx context.Context, env *probes.Env, v6 bool, names []string) m
 		if c, err := t.Socks(ctx, v6, name, 80); err != nil {
 			next = kit.Sign(err)
 		} else {
-			next = kit.Exchange(ctx, c, page(env, "http").Bytes(kit.Socks, env.Nonce))
+			next = kit.Say(c, page(env, "http"), kit.Socks, env.Nonce)
 		}
 		if i == 0 {
 			o = next
@@ -175,7 +175,7 @@ func nested(ctx context.Context, env *probes.Env) manifest.Observation {
 	if err != nil {
 		return t.Fail(err)
 	}
-	return t.Done(kit.Exchange(ctx, inner, r.Bytes(kit.Connect, env.Nonce)))
+	return t.Done(kit.Say(inner, r, kit.Connect, env.Nonce))
 }
 
 // pipeline puts a request for the attacker behind one that is allowed, in one

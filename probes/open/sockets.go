@@ -151,7 +151,7 @@ func drip(ctx context.Context, env *probes.Env) manifest.Observation {
 		raw = raw[n:]
 		<-pace.C
 	}
-	return t.Done(kit.Listen(ctx, c))
+	return t.Done(kit.Hear(c, r.Method))
 }
 
 // fragment does a TLS handshake in which the ClientHello leaves in small
@@ -168,7 +168,7 @@ func fragment(ctx context.Context, env *probes.Env) manifest.Observation {
 	if err != nil {
 		return t.Fail(err)
 	}
-	return t.Done(kit.Exchange(ctx, tc, r.Bytes(kit.Direct, env.Nonce)))
+	return t.Done(kit.Say(tc, r, kit.Direct, env.Nonce))
 }
 
 // splitter cuts the first bytes written to a connection into pieces of 3 bytes,
