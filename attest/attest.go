@@ -22,6 +22,7 @@ const DefaultValidity = 60 * 24 * time.Hour
 // Options of Attest.
 type Options struct {
 	Signer      Signer
+	Services    Services         // certificate authority, logs and timestamp authorities that take part
 	ThreatModel []byte           // a threat model (packet.ParseThreatModel), or nil
 	RedTeam     []byte           // a red-team result (packet.ParseRedTeam), or nil
 	Validity    time.Duration    // from the end of the run; 0 means DefaultValidity
@@ -147,7 +148,7 @@ func Sign(ctx context.Context, p fs.FS, o Options) (Result, error) {
 	if err != nil {
 		return Result{}, fmt.Errorf("write the statement: %w", err)
 	}
-	bundle, err := SignStatement(ctx, statement, o.Signer)
+	bundle, err := SignStatementWith(ctx, statement, o.Signer, o.Services)
 	if err != nil {
 		return Result{}, err
 	}

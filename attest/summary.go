@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -23,6 +24,11 @@ var ErrNotVerified = errors.New("the attestation was not authenticated, so there
 // that verdict was valid, and FAILED otherwise. A signer that is the attester
 // itself is labelled so.
 func SignVerification(ctx context.Context, r verify.Report, s Signer, version string) (Result, error) {
+	return SignVerificationWith(ctx, r, s, Services{}, version)
+}
+
+// SignVerificationWith is SignVerification with services that take part.
+func SignVerificationWith(ctx context.Context, r verify.Report, s Signer, services Services, version string) (Result, error) {
 	if r.Evidence == nil || r.Signer == nil {
 		return Result{}, ErrNotVerified
 	}
@@ -30,7 +36,7 @@ func SignVerification(ctx context.Context, r verify.Report, s Signer, version st
 		return Result{}, ErrNoSigner
 	}
 	b := r.Evidence.Boundary
-	fingerprint, err := verify.Fingerprint(s.GetPublicKey())
+	self, err := isAttester(s, *r.Signer)
 	if err != nil {
 		return Result{}, err
 	}
@@ -46,7 +52,7 @@ func SignVerification(ctx context.Context, r verify.Report, s Signer, version st
 		VerificationResult: predicate.ResultFailed,
 		VerifiedLevels:     []string{},
 	}
-	if fingerprint == r.Signer.Fingerprint {
+	if self {
 		vsa.Verifier.ID = predicate.VerifierSelf
 	}
 	if r.Verdict == verify.Valid {
@@ -56,7 +62,19 @@ func SignVerification(ctx context.Context, r verify.Report, s Signer, version st
 	if err != nil {
 		return Result{}, fmt.Errorf("write the verification summary: %w", err)
 	}
-	return signed(ctx, statement, s)
+	return signed(ctx, statement, s, services)
+}
+
+// isAttester reports whether a signer is who signed the attestation: the same
+// key, or the same identity. The certificate of a keyless signer does not exist
+// yet; its token says what will be in it.
+func isAttester(s Signer, attester verify.Signer) (bool, error) {
+	if token := tokenOf(s); token != "" {
+		issuer, names := claims(token)
+		return attester.Kind == "identity" && issuer == attester.Issuer && slices.Contains(names, attester.Identity), nil
+	}
+	fingerprint, err := verify.Fingerprint(s.GetPublicKey())
+	return fingerprint == attester.Fingerprint, err
 }
 
 // WriteVerification puts a signed re-run into a packet's directory.
@@ -71,6 +89,11 @@ var ErrNoScorecard = errors.New("the report is not about a scorecard that fits t
 // SignBinding signs the binding of a scorecard to an attestation. The report
 // must be of a Verify with the scorecard, and valid.
 func SignBinding(ctx context.Context, r verify.Report, scorecard []byte, s Signer, now time.Time) (Result, error) {
+	return SignBindingWith(ctx, r, scorecard, s, Services{}, now)
+}
+
+// SignBindingWith is SignBinding with services that take part.
+func SignBindingWith(ctx context.Context, r verify.Report, scorecard []byte, s Signer, services Services, now time.Time) (Result, error) {
 	if r.Evidence == nil || r.Evidence.Scorecard == nil || r.Verdict != verify.Valid {
 		return Result{}, ErrNoScorecard
 	}
@@ -83,11 +106,11 @@ func SignBinding(ctx context.Context, r verify.Report, scorecard []byte, s Signe
 	if err != nil {
 		return Result{}, fmt.Errorf("write the binding: %w", err)
 	}
-	return signed(ctx, statement, s)
+	return signed(ctx, statement, s, services)
 }
 
-func signed(ctx context.Context, statement []byte, s Signer) (Result, error) {
-	bundle, err := SignStatement(ctx, statement, s)
+func signed(ctx context.Context, statement []byte, s Signer, services Services) (Result, error) {
+	bundle, err := SignStatementWith(ctx, statement, s, services)
 	if err != nil {
 		return Result{}, err
 	}
