@@ -20,9 +20,12 @@ import (
 
 // Bounds on what runs inside.
 const (
-	planTimeout  = 2 * time.Minute
-	factsTimeout = 20 * time.Second
-	maxStderr    = 8 << 10
+	planTimeout = 4 * time.Minute
+	// attemptTimeout is long: a refusal comes at once, so only what hangs takes
+	// it, and a busy machine must not turn a refusal into a timeout.
+	attemptTimeout = 20 * time.Second
+	factsTimeout   = 20 * time.Second
+	maxStderr      = 8 << 10
 )
 
 // newKey draws the key that authenticates one execution's result lines.
@@ -41,7 +44,7 @@ func tool(hostPath string) string { return toolsMount + "/" + filepath.Base(host
 // sandbox.
 func (p *phase) withHeartbeats(id, box string, items []probes.Item) []probes.Item {
 	beat := func(position string) probes.Item {
-		return probes.Item{Technique: id, Variant: position, Nonce: judge.HeartbeatNonce(p.r.nonceKey, p.r.id, box, position, p.name)}
+		return probes.Item{Technique: id, Variant: position, Nonce: judge.HeartbeatNonce(p.r.nonceKey, p.r.id, box, position, p.name), TimeoutMs: attemptTimeout.Milliseconds()}
 	}
 	half := len(items) / 2
 	out := append([]probes.Item{beat(judge.Before)}, items[:half]...)
