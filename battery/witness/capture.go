@@ -59,7 +59,7 @@ func (w *World) ServeCapture(f *os.File) error {
 				if w.ctx.Err() != nil {
 					return
 				}
-				w.events(Event{Type: EventFailure, Detail: "capture: " + readErr.Error()})
+				w.fail("capture: " + readErr.Error())
 				if errors.Is(readErr, unix.ENETDOWN) || errors.Is(readErr, unix.EINTR) || errors.Is(readErr, unix.ENOBUFS) {
 					continue
 				}

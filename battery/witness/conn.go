@@ -69,12 +69,12 @@ func (t tap) Read(b []byte) (int, error) {
 func (c *conn) scan(b []byte) {
 	c.w.touch()
 	if c.seen > c.most {
-		c.arrive(len(b), nil, nil, c.inTLS)
+		c.arrive(b, nil, nil, c.inTLS)
 		return
 	}
 	c.seen += len(b)
 	buf := append(c.tail, b...)
-	c.arrive(len(b), c.stream.Add(b), canary.Find(buf), c.inTLS)
+	c.arrive(b, c.stream.Add(b), canary.Find(buf), c.inTLS)
 	c.tail = append([]byte(nil), buf[max(0, len(buf)-scan.Carry):]...)
 }
 
@@ -147,7 +147,7 @@ func (w *World) serveListener(l net.Listener, take func(net.Conn)) {
 			case w.ctx.Err() != nil || errors.Is(err, net.ErrClosed):
 				return
 			default: // out of descriptors, or reset before it was accepted
-				w.events(Event{Type: EventFailure, Detail: "accept: " + err.Error()})
+				w.fail("accept: " + err.Error())
 				if !w.pause(silence) {
 					return
 				}

@@ -11,6 +11,7 @@ import (
 const (
 	maxFlows       = 1 << 16
 	flowMemory     = time.Minute // how long an ended flow is remembered
+	forgetEvery    = time.Second // at most, when there is no room
 	maxHeldPackets = 1 << 14
 )
 
@@ -43,13 +44,21 @@ type heldPacket struct {
 // under the service's name when the service has missed it. Only what no service
 // answered becomes a record of the capture.
 type flows struct {
-	mu      sync.Mutex
-	byKey   map[flowKey]*flow
-	held    []heldPacket
-	dropped uint64
+	mu        sync.Mutex
+	byKey     map[flowKey]*flow
+	held      []heldPacket
+	isHeld    map[heldKey]bool
+	dropped   uint64
+	forgotten time.Time // when flows were last forgotten
 }
 
-func newFlows() *flows { return &flows{byKey: map[flowKey]*flow{}} }
+// heldKey names packets that say the same.
+type heldKey struct {
+	flow  flowKey
+	nonce string
+}
+
+func newFlows() *flows { return &flows{byKey: map[flowKey]*flow{}, isHeld: map[heldKey]bool{}} }
 
 // add registers a flow.
 func (f *flows) add(key flowKey, l *ledger, service string) *flow {
@@ -57,8 +66,8 @@ func (f *flows) add(key flowKey, l *ledger, service string) *flow {
 	fl.service.Store(&service)
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if len(f.byKey) >= maxFlows {
-		f.forget(time.Now())
+	if now := time.Now(); len(f.byKey) >= maxFlows && now.Sub(f.forgotten) > forgetEvery {
+		f.forget(now)
 	}
 	if len(f.byKey) < maxFlows {
 		f.byKey[key] = fl
@@ -81,6 +90,7 @@ func (f *flows) end(fl *flow) {
 
 // forget drops flows that ended long ago. The lock is held.
 func (f *flows) forget(now time.Time) {
+	f.forgotten = now
 	for k, fl := range f.byKey {
 		if !fl.ended.IsZero() && now.Sub(fl.ended) > flowMemory {
 			delete(f.byKey, k)
@@ -103,15 +113,20 @@ func (f *flows) attribute() {
 	}
 }
 
-// hold keeps a captured packet until its flow can be known.
+// hold keeps a captured packet, which carries a nonce, until its flow can be
+// known.
 func (f *flows) hold(p heldPacket) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if len(f.held) >= maxHeldPackets {
+	key := heldKey{p.key, p.s.nonces[0]}
+	switch {
+	case len(p.s.nonces) == 1 && f.isHeld[key]:
+	case len(f.held) >= maxHeldPackets:
 		f.dropped++
-		return
+	default:
+		f.held = append(f.held, p)
+		f.isHeld[key] = len(p.s.nonces) == 1
 	}
-	f.held = append(f.held, p)
 }
 
 // settlePackets decides about the packets that were held before a time. While
@@ -128,6 +143,7 @@ func (f *flows) settlePackets(w *World, before time.Time, all bool) {
 			keep = append(keep, p)
 			continue
 		}
+		delete(f.isHeld, heldKey{p.key, p.s.nonces[0]})
 		ripe = append(ripe, p)
 		service = append(service, p.serviceOf(fl, w.routes))
 	}

@@ -28,6 +28,7 @@ type ledger struct {
 	host     string // of the last request
 	tls      bool
 	inside   bool   // bytes came over the TLS session
+	head     []byte // the first bytes, of the TLS session where there is one
 	sni      string // folded
 	note     string
 }
@@ -36,15 +37,21 @@ func newLedger(w *World, src, dst netip.AddrPort) *ledger {
 	return &ledger{w: w, src: src, dst: dst, claimed: map[string]bool{}}
 }
 
-// arrive notes what a scan has found.
-func (l *ledger) arrive(size int, nonces, obtained []string, inside bool) {
+// arrive notes bytes and what a scan has found in them.
+func (l *ledger) arrive(piece []byte, nonces, obtained []string, inside bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.flow != nil {
 		l.flow.spoke.Store(true)
 	}
-	l.received += int64(size)
-	l.inside = l.inside || inside
+	if l.inside && !inside {
+		return // cipher text of the session
+	}
+	l.received += int64(len(piece))
+	if inside && !l.inside {
+		l.inside, l.head = true, nil
+	}
+	l.head = append(l.head, piece[:min(len(piece), peekSize-len(l.head))]...)
 	for _, n := range nonces {
 		if !l.claimed[n] && !slices.Contains(l.pending, n) {
 			l.pending = append(l.pending, n)
@@ -117,8 +124,12 @@ func (l *ledger) take() (sighting, bool) {
 		s.service, s.host = l.fixed, l.sni
 	}
 	if s.service == "" {
+		// No request has been read to its end, so the beginning must tell.
 		s.host = l.sni
-		s.service, _ = l.w.routes.service(l.dst.Addr(), l.sni, l.sni, l.tls)
+		if host, hello := namedIn(l.head); host != "" && !hello {
+			s.host = host
+		}
+		s.service, _ = l.w.routes.service(l.dst.Addr(), s.host, l.sni, l.tls)
 		if l.tls && !l.inside && s.service == paths.ServiceCollector {
 			s.service = paths.ServiceTLS
 		}

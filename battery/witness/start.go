@@ -17,7 +17,7 @@ const DefaultUID = 65532
 
 // Launch says how Start starts a witness's process, of either role.
 type Launch struct {
-	Argv   []string    // the hidden subcommand of our own binary that calls Main
+	Argv   []string    // of the hidden subcommand of this very program that calls Main
 	NetNS  string      // path of the namespace that it lives in
 	UID    uint32      // unprivileged; 0 means DefaultUID
 	GID    uint32      //
@@ -57,7 +57,7 @@ func Start(ctx context.Context, l Launch) (*Process, error) {
 		p.event = func(Event) {}
 	}
 	spec := procs.Spec{
-		Path: l.Argv[0], Argv: l.Argv, NetNS: l.NetNS, UID: orUID(l.UID), GID: orUID(l.GID), Config: l.Config, OnEvent: p.take,
+		Path: procs.Self, Argv: l.Argv, NetNS: l.NetNS, UID: orUID(l.UID), GID: orUID(l.GID), Config: l.Config, OnEvent: p.take,
 		Files: []procs.NamedFile{{Name: controlFile, File: read}},
 	}
 	for i, f := range l.Files {

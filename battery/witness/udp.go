@@ -86,7 +86,7 @@ func (w *World) serveDatagrams(d Datagrams, answer func(payload []byte, src, dst
 				if w.ctx.Err() != nil || errors.Is(err, net.ErrClosed) {
 					return
 				}
-				w.events(Event{Type: EventFailure, Detail: "datagram: " + err.Error()})
+				w.fail("datagram: " + err.Error())
 				if !w.pause(silence) {
 					return
 				}

@@ -63,6 +63,7 @@ type World struct {
 	handlers *semaphore.Weighted // datagrams
 	buffers  *semaphore.Weighted // MiB of bodies
 	active   atomic.Int64        // time of the last arrival, Unix nanoseconds
+	failures atomic.Int64        // reported
 
 	mu      sync.Mutex
 	closers map[any]func()
@@ -239,7 +240,17 @@ func (w *World) start(f func()) {
 func (w *World) contain() {
 	if p := recover(); p != nil {
 		stack := debug.Stack()
-		w.events(Event{Type: EventFailure, Detail: fmt.Sprintf("panic: %v: %s", p, stack[:min(len(stack), 2048)])})
+		w.fail(fmt.Sprintf("panic: %v: %s", p, stack[:min(len(stack), 2048)]))
+	}
+}
+
+// maxReported bounds how many failures are reported: what fails once for bytes
+// from outside can be made to fail again.
+const maxReported = 64
+
+func (w *World) fail(detail string) {
+	if w.failures.Add(1) <= maxReported {
+		w.events(Event{Type: EventFailure, Detail: detail})
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -21,6 +22,7 @@ import (
 	"github.com/wallproof/wallproof/attest/manifest"
 	"github.com/wallproof/wallproof/battery/witness/addr"
 	"github.com/wallproof/wallproof/probes/canary"
+	"github.com/wallproof/wallproof/probes/kit"
 	"github.com/wallproof/wallproof/probes/nonce"
 	"github.com/wallproof/wallproof/probes/paths"
 )
@@ -98,16 +100,23 @@ func newTestWorld(t *testing.T, change func(*Config)) *testWorld {
 // dial opens a connection to an address of the world.
 func (w *testWorld) dial(dst string) net.Conn {
 	w.t.Helper()
-	to, err := netip.ParseAddrPort(dst)
+	c, err := w.pipe(dst)
 	if err != nil {
 		w.t.Fatal(err)
+	}
+	w.t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+func (w *testWorld) pipe(dst string) (net.Conn, error) {
+	to, err := netip.ParseAddrPort(dst)
+	if err != nil {
+		return nil, err
 	}
 	mine, theirs := net.Pipe()
 	src := netip.AddrPortFrom(netip.MustParseAddr("192.0.2.2"), uint16(w.port.Add(1)))
 	w.accept(theirs, src, to)
-	_ = mine.SetDeadline(time.Now().Add(20 * time.Second))
-	w.t.Cleanup(func() { _ = mine.Close() })
-	return mine
+	return mine, mine.SetDeadline(time.Now().Add(20 * time.Second))
 }
 
 // at is the address and port of a host of the world.
@@ -308,6 +317,78 @@ func TestClientHello(t *testing.T) {
 	}
 	_ = c.Close()
 	w.arrived(nonceN(4), paths.ServiceCollector)
+}
+
+// A request that is still being sent belongs to the host that it names.
+func TestUnfinishedRequest(t *testing.T) {
+	w := newTestWorld(t, nil)
+	for i, tc := range []struct {
+		secure     bool
+		host, want string
+	}{
+		{false, allowedHost, paths.ServiceAllowed}, {true, allowedHost, paths.ServiceAllowed}, {false, evilHost, paths.ServiceCollector}, {true, evilHost, paths.ServiceCollector},
+	} {
+		c := w.dial(at(allowedHost, 443))
+		if tc.secure {
+			c = tls.Client(c, &tls.Config{ServerName: allowedHost, InsecureSkipVerify: true})
+		}
+		if _, err := fmt.Fprintf(c, "POST /%s HTTP/1.1\r\nHost: %s\r\nContent-Length: 99\r\n\r\nhalf", nonceN(i), tc.host); err != nil {
+			t.Fatal(err)
+		}
+		w.arrived(nonceN(i), tc.want)
+	}
+}
+
+// What crypto/tls would never send is answered, too.
+func TestOddClientHellos(t *testing.T) {
+	w := newTestWorld(t, func(c *Config) { c.AddrNonces = map[string]string{"99.64.3.4": nonceN(2)} })
+	hello, err := kit.ClientHello("99.64.1.2", nonceN(1), "http/1.1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if o := kit.Greet(w.dial("99.64.1.2:443"), hello); o.Sign != manifest.SignAnswered {
+		t.Errorf("an address for a name: %+v", o)
+	}
+	w.arrived(nonceN(1), paths.ServiceTLS)
+	if o := kit.EncryptedHello(t.Context(), w.dial("99.64.3.4:443"), allowedHost, "secret.evil.example"); o.Sign != manifest.SignAnswered {
+		t.Errorf("encrypted ClientHello: %+v", o)
+	}
+	w.arrived(nonceN(2), paths.ServiceCollector)
+}
+
+// When the world ends, nothing of it is left.
+func TestCloseLeavesNothing(t *testing.T) {
+	before := runtime.NumGoroutine()
+	w, err := New(testConfig(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var conns []net.Conn
+	for i := range 50 {
+		mine, theirs := net.Pipe()
+		w.accept(theirs, netip.AddrPort{}, netip.MustParseAddrPort("8.8.8.8:443"))
+		if i%2 == 0 {
+			go func() { _ = tls.Client(mine, &tls.Config{InsecureSkipVerify: true}).Handshake() }()
+		}
+		conns = append(conns, mine)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Errorf("a second time: %v", err)
+	}
+	for _, c := range conns {
+		_ = c.Close()
+	}
+	for range 1 << 20 { // goroutines that are about to return are still being counted
+		if runtime.NumGoroutine() <= before {
+			return
+		}
+		runtime.Gosched()
+	}
+	buf := make([]byte, 1<<16)
+	t.Errorf("%d goroutines before, %d after:\n%s", before, runtime.NumGoroutine(), buf[:runtime.Stack(buf, true)])
 }
 
 func TestPlainProtocols(t *testing.T) {

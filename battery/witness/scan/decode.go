@@ -92,9 +92,9 @@ func hexByte(digits []byte, length int) (byte, int) {
 // hexRuns decodes runs of hexadecimal digits, with and without separators, at
 // both alignments.
 func (s *search) hexRuns(b []byte, depth int) {
-	each(b, isHex, 2*nonce.Length, func(run []byte) { s.hexDecode(run, depth) })
-	each(b, func(c byte) bool { return isHex(c) || isSeparator(c) }, 3*nonce.Length-1, func(run []byte) {
-		if digits := keep(run, isHex); len(digits) >= 2*nonce.Length && len(digits) != len(run) {
+	each(b, classHex, 2*nonce.Length, func(run []byte) { s.hexDecode(run, depth) })
+	each(b, classHexSep, 3*nonce.Length-1, func(run []byte) {
+		if digits := keep(run, classHex); len(digits) >= 2*nonce.Length && len(digits) != len(run) {
 			s.hexDecode(digits, depth)
 		}
 	})
@@ -117,12 +117,11 @@ var rawBase32 = base32.StdEncoding.WithPadding(base32.NoPadding)
 // dots of a name, at each alignment.
 func (s *search) base32Runs(b []byte, depth int) {
 	const least = nonce.Length * 8 / 5
-	in := func(c byte) bool { return isBase32(c) || c == '.' }
-	each(b, in, least, func(run []byte) {
+	each(b, classBase32, least, func(run []byte) {
 		if len(run) > maxBase32 {
 			return
 		}
-		digits := bytes.ToUpper(keep(run, isBase32))
+		digits := bytes.ToUpper(bytes.ReplaceAll(run, []byte("."), nil))
 		for offset := 0; offset < 8 && offset < len(digits); offset++ {
 			part := digits[offset:]
 			switch len(part) % 8 {
@@ -140,10 +139,9 @@ func (s *search) base32Runs(b []byte, depth int) {
 // breaks taken out.
 func (s *search) base64Runs(b []byte, depth int) {
 	const least = (nonce.Length*4 + 2) / 3
-	each(b, isBase64, least, func(run []byte) { s.base64Decode(run, depth) })
-	in := func(c byte) bool { return isBase64(c) || c == '\r' || c == '\n' || c == '.' }
-	each(b, in, least+1, func(run []byte) {
-		if digits := keep(run, isBase64); len(digits) != len(run) {
+	each(b, classBase64, least, func(run []byte) { s.base64Decode(run, depth) })
+	each(b, classBase64Sep, least+1, func(run []byte) {
+		if digits := keep(run, classBase64); len(digits) != len(run) {
 			s.base64Decode(digits, depth)
 		}
 	})
@@ -195,40 +193,64 @@ func (s *search) inflate(b []byte, depth int) {
 }
 
 // each calls f for the maximal stretches of b, at least least long, whose bytes
-// all satisfy in.
-func each(b []byte, in func(byte) bool, least int, f func([]byte)) {
-	start := -1
-	for i := 0; i <= len(b); i++ {
-		if i < len(b) && in(b[i]) {
-			if start < 0 {
-				start = i
-			}
+// are all of a class.
+func each(b []byte, in class, least int, f func([]byte)) {
+	for at := 0; at+least <= len(b); {
+		// A stretch that begins here must reach as far as least: look there first.
+		end := at + least
+		back := end - 1
+		for back >= at && classes[b[back]]&in != 0 {
+			back--
+		}
+		if back >= at {
+			at = back + 1
 			continue
 		}
-		if start >= 0 && i-start >= least {
-			f(b[start:i])
+		for end < len(b) && classes[b[end]]&in != 0 {
+			end++
 		}
-		start = -1
+		f(b[at:end])
+		at = end
 	}
 }
 
-func isHex(c byte) bool {
-	return '0' <= c && c <= '9' || 'a' <= c && c <= 'f' || 'A' <= c && c <= 'F'
-}
+// class is a set of bytes; classes says which sets a byte is in.
+type class uint8
 
-func isSeparator(c byte) bool {
-	switch c {
-	case ' ', ':', '-', ',', '.', '\n', '\r', '\t', '_':
-		return true
+const (
+	classHex       class = 1 << iota // hexadecimal digits
+	classHexSep                      // these and what separates them
+	classBase32                      // base32 in either case, and the dots of a name
+	classBase64                      // base64 in both alphabets
+	classBase64Sep                   // these, line ends and dots
+	classAlnum                       // letters in lower case and digits
+)
+
+var classes = func() (t [256]class) {
+	const letters, upper, digits = "abcdefghijklmnopqrstuvwxyz", "ABCDEFGHIJKLMNOPQRSTUVWXYZ", "0123456789"
+	add := func(c class, sets ...string) {
+		for _, set := range sets {
+			for i := range len(set) {
+				t[set[i]] |= c
+			}
+		}
 	}
-	return false
-}
+	add(classHex|classHexSep, digits, letters[:6], upper[:6])
+	add(classHexSep, " :-,.\n\r\t_")
+	add(classBase32, letters, upper, digits[2:8], ".")
+	add(classBase64|classBase64Sep, letters, upper, digits, "+/-_")
+	add(classBase64Sep, "\r\n.")
+	add(classAlnum, letters, digits)
+	return t
+}()
 
-func isBase32(c byte) bool {
-	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '2' <= c && c <= '7'
-}
-
-func isBase64(c byte) bool {
-	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' ||
-		c == '+' || c == '/' || c == '-' || c == '_'
+// keep returns the bytes of b that are of a class.
+func keep(b []byte, in class) []byte {
+	out := make([]byte, 0, len(b))
+	for _, c := range b {
+		if classes[c]&in != 0 {
+			out = append(out, c)
+		}
+	}
+	return out
 }

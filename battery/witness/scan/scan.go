@@ -100,7 +100,7 @@ func (s *search) scan(b []byte, depth int) {
 	s.plain(folded)
 	s.plain(reversed(folded))
 	if s.finder.known != nil { // without known nonces any long text would match
-		if stripped := keep(folded, isAlnum); len(stripped) != len(folded) {
+		if stripped := keep(folded, classAlnum); len(stripped) != len(folded) {
 			s.plain(stripped)
 			s.plain(reversed(stripped))
 		}
@@ -223,16 +223,4 @@ func reversed(b []byte) []byte {
 	return out
 }
 
-func keep(b []byte, in func(byte) bool) []byte {
-	out := make([]byte, 0, len(b))
-	for _, c := range b {
-		if in(c) {
-			out = append(out, c)
-		}
-	}
-	return out
-}
-
 func inAlphabet(c byte) bool { return 'a' <= c && c <= 'z' || '2' <= c && c <= '7' }
-
-func isAlnum(c byte) bool { return 'a' <= c && c <= 'z' || '0' <= c && c <= '9' }

@@ -177,3 +177,19 @@ func FuzzFind(f *testing.F) {
 		}
 	})
 }
+
+func BenchmarkFind(b *testing.B) {
+	f := New([]string{one, two})
+	for name, text := range map[string]string{
+		"request": "POST /v1/messages HTTP/1.1\r\nHost: api.example.com\r\nAuthorization: Bearer abcdefghijklmnopqrstuvwxyz0123456789\r\n\r\n{\"model\":\"m\",\"messages\":[]}",
+		"1MiB":    strings.Repeat("x", 1<<20),
+		"random":  base64.StdEncoding.EncodeToString(bytes.Repeat([]byte("wallproof!?"), 6000)),
+	} {
+		b.Run(name, func(b *testing.B) {
+			b.SetBytes(int64(len(text)))
+			for b.Loop() {
+				f.FindString(text)
+			}
+		})
+	}
+}
