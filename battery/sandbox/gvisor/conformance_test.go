@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/wallproof/wallproof/battery/sandbox/conformance"
+	"github.com/wallproof/wallproof/battery/sandbox/internal/bundle"
 )
 
 // testRuntime is the built runtime: RuntimeEnv, or bin/ at the module's root.
@@ -48,7 +49,7 @@ func TestConformance(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			f := conformance.NewFixture(t, base)
 			f.StateDir = testStateDir(t)
-			f.MemoryLimit = detectCgroups(cgroupRoot) != cgroupNone
+			f.MemoryLimit = bundle.DetectCgroups(bundle.CgroupRoot) != bundle.CgroupsNone
 			conformance.Run(t, New(Options{Runtime: testRuntime(t), StateDir: f.StateDir}), f)
 		})
 	}

@@ -32,7 +32,6 @@ func (b *box) CopyIn(ctx context.Context, target string, mode fs.FileMode, r io.
 	if err != nil {
 		return fmt.Errorf("copy into %s: %w", b.spec.ID, err)
 	}
-	defer helper.Close()
 	frames := &framer{src: r}
 	var stderr bytes.Buffer
 	cmd := sandbox.Command{

@@ -2,19 +2,12 @@
 // for every sandbox, started through wallproof-runsc, which is gVisor's OCI
 // runtime linked as our own binary.
 //
-// # What lies on the host while a sandbox runs
-//
-//	<StateDir>/<id>/
-//	    owner.json   the process that started it (see owner)
-//	    bundle/      the OCI bundle: config.json
-//	    etc/         resolv.conf, hosts, hostname, mounted read-only
-//	    layer/       a small tmpfs with the mount points that the image lacks
-//	    root/        overlay of layer/ over the image, the sandbox's read-only root
-//	    runsc/       the runtime's own state
-//
-// plus the runtime's two processes (sandbox and gofer), the two mounts, and a
-// control group of the same name. Stop and Sweep remove all of it. What the
-// sandbox writes goes to an overlay in its own memory and never to the host.
+// A sandbox's folder on the host is as battery/sandbox/internal/bundle has it;
+// layer/ and root/ hold the image with the mount points above it, state/ the
+// runtime's own state. Beside it there are the runtime's two processes (sandbox
+// and gofer), the two mounts, and a control group of the same name. Stop and
+// Sweep remove all of it. What the sandbox writes goes to an overlay in its own
+// memory and never to the host.
 package gvisor
 
 import (
@@ -29,6 +22,7 @@ import (
 	"sync"
 
 	"github.com/wallproof/wallproof/battery/sandbox"
+	"github.com/wallproof/wallproof/battery/sandbox/internal/bundle"
 )
 
 // Name is the driver's name.
@@ -64,8 +58,8 @@ var (
 
 // host is what the driver found on the machine.
 type host struct {
-	runtime program
-	cgroups cgroupMode
+	runtime bundle.Program
+	cgroups bundle.Cgroups
 }
 
 // New returns a driver. Nothing is looked at before Describe or Start.
@@ -87,7 +81,7 @@ func lookAround(path string) (host, error) {
 	if err != nil {
 		return host{}, err
 	}
-	return host{runtime: p, cgroups: detectCgroups(cgroupRoot)}, nil
+	return host{runtime: p, cgroups: bundle.DetectCgroups(bundle.CgroupRoot)}, nil
 }
 
 // Describe implements sandbox.Driver.
@@ -101,12 +95,12 @@ func (d *Driver) Describe(ctx context.Context) (sandbox.Description, error) {
 	if err != nil {
 		return sandbox.Description{}, err
 	}
-	digest, err := h.runtime.digest()
+	digest, err := h.runtime.Digest()
 	if err != nil {
-		return sandbox.Description{}, err
+		return sandbox.Description{}, fmt.Errorf("gvisor: %w", err)
 	}
 	memory := "cgroup"
-	if h.cgroups == cgroupNone {
+	if h.cgroups == bundle.CgroupsNone {
 		memory = "none"
 	}
 	config, err := configDigest(h)
@@ -115,7 +109,7 @@ func (d *Driver) Describe(ctx context.Context) (sandbox.Description, error) {
 	}
 	return sandbox.Description{
 		Name:         Name,
-		Version:      h.runtime.version(),
+		Version:      version(h.runtime),
 		ConfigDigest: config,
 		Facts: map[string]string{
 			"kernel":        "own",
@@ -144,7 +138,7 @@ func configDigest(h host) (string, error) {
 	in := struct {
 		Flags      []string
 		User, Root any
-	}{runFlags(example, h.cgroups), ociSpec(example, runDir("/run"), rootLayout{}), ociSpec(root, runDir("/run"), rootLayout{}).Process}
+	}{runFlags(example, h.cgroups), ociSpec(example, "/run", bundle.RootLayout{}), ociSpec(root, "/run", bundle.RootLayout{}).Process}
 	b, err := json.Marshal(in)
 	if err != nil {
 		return "", fmt.Errorf("gvisor: configuration digest: %w", err)

@@ -5,10 +5,8 @@ import (
 	"encoding/binary"
 	"errors"
 	"io"
-	"maps"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -16,6 +14,7 @@ import (
 
 	"github.com/wallproof/wallproof/battery/sandbox"
 	"github.com/wallproof/wallproof/battery/sandbox/conformance"
+	"github.com/wallproof/wallproof/battery/sandbox/internal/bundle"
 )
 
 // TestProcessesOnHost looks at the runtime's processes from outside: they hold
@@ -36,7 +35,7 @@ func TestProcessesOnHost(t *testing.T) {
 	if _, err := sb.Exec(t.Context(), sandbox.Command{Argv: []string{"/.wallproof/guest", "ask"}, Stdout: &answer}); err != nil || answer.Len() == 0 {
 		t.Fatalf("answer %q, %v", &answer, err)
 	}
-	pids := pidsOf(t, runDir(filepath.Join(state, id)).rootArg())
+	pids := pidsOf(t, bundle.Dir(filepath.Join(state, id)).RootArg())
 	if len(pids) != 2 {
 		t.Errorf("%d processes, want the sandbox and the gofer", len(pids))
 	}
@@ -61,7 +60,7 @@ func pidsOf(t *testing.T, arg string) []string {
 	}
 	var pids []string
 	for _, e := range entries {
-		if pid, err := strconv.Atoi(e.Name()); err == nil && hasArg(pid, arg) {
+		if pid, err := strconv.Atoi(e.Name()); err == nil && bundle.HasArgs(pid, arg) {
 			pids = append(pids, e.Name())
 		}
 	}
@@ -100,60 +99,21 @@ func TestFindRuntime(t *testing.T) {
 	if err != nil || string(p) != testRuntime(t) {
 		t.Errorf("from the environment: %s, %v", p, err)
 	}
-	if v := p.version(); !strings.HasPrefix(v, "0.0.0-") {
+	if v := version(p); !strings.HasPrefix(v, "0.0.0-") {
 		t.Errorf("version %q", v)
 	}
 }
 
 func TestConfigDigestFollowsTheConfiguration(t *testing.T) {
-	one, err := configDigest(host{cgroups: cgroupV1})
+	one, err := configDigest(host{cgroups: bundle.CgroupsV1})
 	if err != nil || !strings.HasPrefix(one, "sha256:") {
 		t.Fatalf("%s, %v", one, err)
 	}
-	if two, _ := configDigest(host{cgroups: cgroupNone}); two == one {
+	if two, _ := configDigest(host{cgroups: bundle.CgroupsNone}); two == one {
 		t.Error("without control groups the digest is the same")
 	}
-	if again, _ := configDigest(host{cgroups: cgroupV1}); again != one {
+	if again, _ := configDigest(host{cgroups: bundle.CgroupsV1}); again != one {
 		t.Error("the digest is not the same twice")
-	}
-}
-
-func TestDetectCgroupsWhereThereAreNone(t *testing.T) {
-	if got := detectCgroups(t.TempDir()); got != cgroupNone {
-		t.Errorf("found %s in an empty folder", got)
-	}
-}
-
-func TestRuntimeError(t *testing.T) {
-	for in, want := range map[string]string{
-		"": "", " \n": "",
-		`{"msg":"first","level":"error"}{"msg":"second"}`: "first; second",
-		"{\"msg\":\"a\\nb\\n\"}":                          "a b",
-		"plain text\n":                                    "plain text",
-		`{"level":"error"}`:                               `{"level":"error"}`,
-		strings.Repeat("x", 2*maxMessage):                 strings.Repeat("x", maxMessage),
-	} {
-		got := ""
-		if err := runtimeError([]byte(in)); err != nil {
-			got = err.Error()
-		}
-		if got != want {
-			t.Errorf("%.40q gave %.80q", in, got)
-		}
-	}
-}
-
-func TestOwner(t *testing.T) {
-	me, err := ownerOf(os.Getpid())
-	if err != nil || !me.alive() {
-		t.Fatalf("%+v is not alive, %v", me, err)
-	}
-	for name, o := range map[string]owner{
-		"nobody": {}, "another start": {PID: me.PID, Start: me.Start + "1", Boot: me.Boot}, "another boot": {PID: me.PID, Start: me.Start, Boot: "x"},
-	} {
-		if o.alive() {
-			t.Errorf("%s is alive", name)
-		}
 	}
 }
 
@@ -197,17 +157,6 @@ func unframe(b []byte) (string, bool) {
 		b = b[4+n:]
 	}
 	return string(out), false
-}
-
-func TestGeneratedHosts(t *testing.T) {
-	got := etcContent(sandbox.Spec{Hostname: "h", Hosts: map[string]string{"b": "192.0.2.2", "a": "2001:db8::1"}, DNS: []string{"192.0.2.1"}})
-	want := map[string]string{
-		"hosts":       "127.0.0.1 localhost\n::1 localhost\n127.0.0.1 h\n2001:db8::1 a\n192.0.2.2 b\n",
-		"resolv.conf": "nameserver 192.0.2.1\n", "hostname": "h\n",
-	}
-	if !maps.Equal(got, want) || len(slices.Compact(slices.Sorted(maps.Keys(got)))) != len(etcFiles) {
-		t.Errorf("%q", got)
-	}
 }
 
 // BenchmarkStart is a bare sandbox's start and stop.

@@ -25,8 +25,8 @@ func (d *Driver) Checkpoint(ctx context.Context, sb sandbox.Sandbox, dir string,
 	if !leave {
 		b.ending.Store(true)
 	}
-	args := []string{b.dir.rootArg(), "checkpoint", "--image-path=" + dir, "--compression=none", fmt.Sprintf("--leave-running=%t", leave), b.spec.ID}
-	if err := b.host.runtime.run(ctx, b.dir.log(), args...); err != nil {
+	args := []string{b.dir.RootArg(), "checkpoint", "--image-path=" + dir, "--compression=none", fmt.Sprintf("--leave-running=%t", leave), b.spec.ID}
+	if err := b.host.runtime.Run(ctx, b.dir.Log(), nil, args...); err != nil {
 		b.ending.Store(false)
 		return fmt.Errorf("checkpoint %s: %w", b.spec.ID, err)
 	}

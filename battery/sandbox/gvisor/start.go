@@ -6,13 +6,16 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/wallproof/wallproof/battery/sandbox"
+	"github.com/wallproof/wallproof/battery/sandbox/internal/bundle"
 )
 
 // box is one running sandbox.
 type box struct {
 	host host
-	dir  runDir
+	dir  bundle.Dir
 	spec sandbox.Spec
 
 	ending atomic.Bool // set before the sandbox is ended on purpose
@@ -39,9 +42,9 @@ func (d *Driver) launch(ctx context.Context, spec sandbox.Spec, subcommand ...st
 		return nil, fmt.Errorf("start %s: %w", spec.ID, err)
 	}
 	spec.Limits = spec.Limits.WithDefaults()
-	dir, err := makeRunDir(d.opts.StateDir, spec.ID)
+	dir, err := bundle.Make(d.opts.StateDir, spec.ID)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("start %s: %w", spec.ID, err)
 	}
 	b := &box{host: h, dir: dir, spec: spec}
 	if err := b.launch(ctx, subcommand); err != nil {
@@ -54,17 +57,18 @@ func (d *Driver) launch(ctx context.Context, spec sandbox.Spec, subcommand ...st
 }
 
 func (b *box) launch(ctx context.Context, subcommand []string) error {
-	layout, err := mountRoot(b.dir, b.spec)
+	layout, err := b.dir.MountRoot(bundle.Root{Image: b.spec.Rootfs, Base: b.spec.IDBase, Bytes: layerBytes, Inodes: layerInodes,
+		Flags: unix.MS_NOSUID | unix.MS_NODEV, Mounts: b.spec.Mounts})
 	if err != nil {
 		return err
 	}
 	if err := writeBundle(b.spec, b.dir, layout); err != nil {
 		return err
 	}
-	args := append([]string{b.dir.rootArg()}, runFlags(b.spec, b.host.cgroups)...)
+	args := append([]string{b.dir.RootArg()}, runFlags(b.spec, b.host.cgroups)...)
 	args = append(args, subcommand...)
-	args = append(args, "--bundle="+b.dir.bundle(), b.spec.ID)
-	return b.host.runtime.run(ctx, b.dir.log(), args...)
+	args = append(args, "--bundle="+b.dir.Bundle(), b.spec.ID)
+	return b.host.runtime.Run(ctx, b.dir.Log(), nil, args...)
 }
 
 // ID implements sandbox.Sandbox.

@@ -2,15 +2,9 @@ package gvisor
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
-	"os"
-	"path/filepath"
-	"strings"
-	"time"
 
-	"github.com/wallproof/wallproof/battery/sandbox"
+	"github.com/wallproof/wallproof/battery/sandbox/internal/bundle"
 )
 
 // Sweep ends the sandboxes below stateDir ("" for DefaultStateDir) whose owner
@@ -22,46 +16,9 @@ func Sweep(ctx context.Context, stateDir string, keep func(id string) bool) ([]s
 	if stateDir == "" {
 		stateDir = DefaultStateDir
 	}
-	stateDir, err := filepath.Abs(stateDir)
+	removed, err := bundle.Sweep(ctx, stateDir, keep, destroy)
 	if err != nil {
-		return nil, fmt.Errorf("gvisor: sweep: %w", err)
+		err = fmt.Errorf("gvisor: %w", err)
 	}
-	entries, err := os.ReadDir(stateDir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("gvisor: sweep: %w", err)
-	}
-	var removed []string
-	var errs []error
-	for _, e := range entries {
-		if err := ctx.Err(); err != nil {
-			return removed, errors.Join(append(errs, err)...)
-		}
-		if !orphan(stateDir, e, keep) {
-			continue
-		}
-		if err := destroy(runDir(filepath.Join(stateDir, e.Name()))); err != nil {
-			errs = append(errs, fmt.Errorf("gvisor: sweep %s: %w", e.Name(), err))
-			continue
-		}
-		removed = append(removed, e.Name())
-	}
-	return removed, errors.Join(errs...)
-}
-
-func orphan(stateDir string, e os.DirEntry, keep func(id string) bool) bool {
-	if !e.IsDir() {
-		return false
-	}
-	dir := runDir(filepath.Join(stateDir, e.Name()))
-	switch {
-	case strings.HasPrefix(e.Name(), newPrefix):
-		fi, err := e.Info()
-		return err == nil && time.Since(fi.ModTime()) > newAge
-	case !strings.HasPrefix(e.Name(), sandbox.IDPrefix):
-		return false
-	}
-	return !dir.readOwner().alive() && (keep == nil || !keep(e.Name()))
+	return removed, err
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/wallproof/wallproof/battery/image"
 	"github.com/wallproof/wallproof/battery/sandbox"
 	"github.com/wallproof/wallproof/battery/sandbox/conformance"
+	"github.com/wallproof/wallproof/battery/sandbox/internal/bundle"
 )
 
 // ownerEnv makes the test binary the owner of a sandbox that gets killed.
@@ -68,8 +69,8 @@ func TestSweep(t *testing.T) {
 	for _, id := range []string{kept, killed} {
 		startAndKill(t, strings.Join([]string{testRuntime(t), state, f.Rootfs, f.Guest, id}, "|"))
 	}
-	stale := filepath.Join(state, newPrefix+"stale")
-	fresh := filepath.Join(state, newPrefix+"fresh")
+	stale := filepath.Join(state, bundle.NewPrefix+"stale")
+	fresh := filepath.Join(state, bundle.NewPrefix+"fresh")
 	for _, dir := range []string{stale, fresh} {
 		if err := os.Mkdir(dir, 0o700); err != nil {
 			t.Fatal(err)
@@ -79,14 +80,14 @@ func TestSweep(t *testing.T) {
 	if err := os.Chtimes(stale, old, old); err != nil {
 		t.Fatal(err)
 	}
-	if fds, err := findProcesses(runDir(filepath.Join(state, killed)).rootArg()); err != nil || len(fds) == 0 {
+	if fds, err := processes(bundle.Dir(filepath.Join(state, killed))); err != nil || len(fds) == 0 {
 		t.Fatalf("the killed owner's sandbox does not run: %v", err)
 	} else {
-		closeAll(fds)
+		fds.Close()
 	}
 
 	got, err := Sweep(t.Context(), state, func(id string) bool { return id == kept })
-	if err != nil || !slices.Equal(got, []string{newPrefix + "stale", killed}) {
+	if err != nil || !slices.Equal(got, []string{bundle.NewPrefix + "stale", killed}) {
 		t.Errorf("swept %q, %v", got, err)
 	}
 	if exit, err := mine.Exec(t.Context(), sandbox.Command{Argv: []string{"/.wallproof/guest", "exit", "3"}}); err != nil || exit != 3 {
@@ -134,10 +135,10 @@ func assertNothing(t *testing.T, state string, ids ...string) {
 		if strings.Contains(string(mounts), id) {
 			t.Errorf("%s has a mount still", id)
 		}
-		if fds, err := findProcesses(runDir(filepath.Join(state, id)).rootArg()); err != nil || len(fds) != 0 {
+		if fds, err := processes(bundle.Dir(filepath.Join(state, id))); err != nil || len(fds) != 0 {
 			t.Errorf("%s has %d processes still, %v", id, len(fds), err)
 		}
-		if groups, _ := filepath.Glob(cgroupRoot + "/*/" + id); len(groups) != 0 {
+		if groups, _ := filepath.Glob(bundle.CgroupRoot + "/*/" + id); len(groups) != 0 {
 			t.Errorf("%s has control groups still: %q", id, groups)
 		}
 	}

@@ -1,8 +1,9 @@
-package gvisor
+package bundle
 
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path"
 	"slices"
@@ -13,11 +14,11 @@ import (
 	"github.com/wallproof/wallproof/battery/sandbox"
 )
 
-// checkMountPoints refuses a mount that the image's links would lead into one
-// of the hidden folders, where it could cover what is mounted there: the
-// runtime resolves links in a target, and keeps no order among mounts that end
-// up at one place. root is the mounted overlay.
-func checkMountPoints(root string, mounts []sandbox.Mount) error {
+// makeMountPoints makes what the mounts are made on. It refuses a mount that
+// the image's links would lead into one of the hidden folders, where it could
+// cover what is mounted there: runtimes resolve links in a target, and keep no
+// order among mounts that end up at one place. root is the mounted overlay.
+func makeMountPoints(root string, mounts []sandbox.Mount, base int) error {
 	fd, err := unix.Open(root, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return fmt.Errorf("check mount points: %w", err)
@@ -39,8 +40,50 @@ func checkMountPoints(root string, mounts []sandbox.Mount) error {
 			return fmt.Errorf("mounts at %s and %s: links of the image lead both to %s", m.Target, other, real)
 		}
 		at[real] = m.Target
+		if err := makeMountPoint(root, real, m.Source, base); err != nil {
+			return fmt.Errorf("mount at %s: %w", m.Target, err)
+		}
 	}
 	return nil
+}
+
+// makeMountPoint makes a folder or file at a path without links, as the mount's
+// source is one. Below what the kernel's file systems will cover the runtime
+// makes its own.
+func makeMountPoint(root, real, source string, base int) error {
+	if isHidden(real) && !strings.HasPrefix(real, sandbox.ReservedDir) {
+		return nil
+	}
+	fi, err := os.Stat(source)
+	if err != nil {
+		return err
+	}
+	parent := path.Dir(real)
+	if fi.IsDir() {
+		parent = real
+	}
+	if err := makeParents(root, parent, base); err != nil || fi.IsDir() {
+		return err
+	}
+	f, err := os.OpenFile(root+real, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if errors.Is(err, fs.ErrExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	return errors.Join(f.Chown(base, base), f.Chmod(0o644))
+}
+
+func makeParents(root, dir string, base int) error {
+	if _, err := os.Lstat(root + dir); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if err := makeParents(root, path.Dir(dir), base); err != nil {
+		return err
+	}
+	return makeDir(root+dir, 0o755, base)
 }
 
 func isHidden(p string) bool {

@@ -1,26 +1,29 @@
-package gvisor
+package bundle
 
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
 )
 
-// cgroupRoot is where control groups are mounted.
-const cgroupRoot = "/sys/fs/cgroup"
+// CgroupRoot is where control groups are mounted.
+const CgroupRoot = "/sys/fs/cgroup"
 
-// cgroupMode says which control groups the machine lets us use.
-type cgroupMode string
+// Cgroups says which control groups the machine lets us use.
+type Cgroups string
 
+// The kinds of control groups.
 const (
-	cgroupV1   cgroupMode = "v1"
-	cgroupV2   cgroupMode = "v2"
-	cgroupNone cgroupMode = "none"
+	CgroupsV1   Cgroups = "v1"
+	CgroupsV2   Cgroups = "v2"
+	CgroupsNone Cgroups = "none"
 )
 
 // v1Controllers are the version 1 hierarchies that the runtime writes to when
@@ -30,10 +33,10 @@ var v1Controllers = []string{"memory", "pids", "cpu", "cpuacct", "cpuset", "devi
 // removeTimeout bounds how long an emptied control group may stay busy.
 const removeTimeout = 5 * time.Second
 
-// detectCgroups finds out by making and removing a group. A machine may hide
+// DetectCgroups finds out by making and removing a group. A machine may hide
 // them (inside "ip netns exec", in containers) or mount them read-only; then
 // sandboxes run without, and their memory is not limited by the host.
-func detectCgroups(root string) cgroupMode {
+func DetectCgroups(root string) Cgroups {
 	name := fmt.Sprintf("wallproof-detect-%d", os.Getpid())
 	var st unix.Statfs_t
 	if unix.Statfs(root, &st) == nil && st.Type == unix.CGROUP2_SUPER_MAGIC {
@@ -43,43 +46,42 @@ func detectCgroups(root string) cgroupMode {
 		dir := filepath.Join(root, c)
 		if _, err := os.Stat(filepath.Join(dir, "cgroup.procs")); err != nil {
 			if i < 2 {
-				return cgroupNone
+				return CgroupsNone
 			}
 			continue
 		}
 		if err := os.Mkdir(filepath.Join(dir, name), 0o755); err != nil {
-			return cgroupNone
+			return CgroupsNone
 		}
 		if err := os.Remove(filepath.Join(dir, name)); err != nil {
-			return cgroupNone
+			return CgroupsNone
 		}
 	}
-	return cgroupV1
+	return CgroupsV1
 }
 
-func detectV2(root, name string) cgroupMode {
+func detectV2(root, name string) Cgroups {
 	dir := filepath.Join(root, name)
 	if err := os.Mkdir(dir, 0o755); err != nil {
-		return cgroupNone
+		return CgroupsNone
 	}
 	defer os.Remove(dir)
 	for _, f := range []string{"memory.max", "pids.max"} {
 		if _, err := os.Stat(filepath.Join(dir, f)); err != nil {
-			return cgroupNone
+			return CgroupsNone
 		}
 	}
-	return cgroupV2
+	return CgroupsV2
 }
 
-// removeCgroups removes the sandbox's groups in every hierarchy. A group stays
+// RemoveCgroups removes the sandbox's groups in every hierarchy. A group stays
 // busy for a moment after its last process has died, so it is tried again for
 // a bounded time.
-func removeCgroups(root, id string) error {
-	groups, err := filepath.Glob(filepath.Join(root, "*", id))
+func RemoveCgroups(root, id string) error {
+	groups, err := cgroupsOf(root, id)
 	if err != nil {
-		return fmt.Errorf("look for control groups of %s: %w", id, err)
+		return err
 	}
-	groups = append(groups, filepath.Join(root, id))
 	deadline := time.Now().Add(removeTimeout)
 	var errs []error
 	for _, g := range groups {
@@ -88,6 +90,56 @@ func removeCgroups(root, id string) error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// cgroupsOf are the folders that the sandbox's groups have, or would have.
+func cgroupsOf(root, id string) ([]string, error) {
+	groups, err := filepath.Glob(filepath.Join(root, "*", id))
+	if err != nil {
+		return nil, fmt.Errorf("look for control groups of %s: %w", id, err)
+	}
+	return append(groups, filepath.Join(root, id)), nil
+}
+
+// CgroupProcesses are the ids of the processes in the sandbox's groups, with
+// those in groups that were made below.
+func CgroupProcesses(root, id string) (map[int]bool, error) {
+	groups, err := cgroupsOf(root, id)
+	if err != nil {
+		return nil, err
+	}
+	pids := map[int]bool{}
+	for _, g := range groups {
+		err := filepath.WalkDir(g, func(path string, e fs.DirEntry, err error) error {
+			if errors.Is(err, fs.ErrNotExist) {
+				return nil // it went away meanwhile
+			}
+			if err != nil || e.Name() != "cgroup.procs" {
+				return err
+			}
+			return readPids(path, pids)
+		})
+		if err != nil {
+			return nil, fmt.Errorf("list the processes of %s: %w", id, err)
+		}
+	}
+	return pids, nil
+}
+
+func readPids(file string, into map[int]bool) error {
+	b, err := os.ReadFile(file)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENODEV) || errors.Is(err, unix.EOPNOTSUPP) {
+		return nil // the group went away, or is one of threads
+	}
+	if err != nil {
+		return err
+	}
+	for _, f := range strings.Fields(string(b)) {
+		if pid, err := strconv.Atoi(f); err == nil && pid > 0 {
+			into[pid] = true
+		}
+	}
+	return nil
 }
 
 func removeGroup(dir string, deadline time.Time) error {

@@ -1,4 +1,4 @@
-package gvisor
+package invoke
 
 import (
 	"io"
@@ -19,8 +19,8 @@ type streams interface {
 }
 
 // pipes are three pipes. The command never gets a descriptor of the caller's:
-// gVisor writes to a plain file at offsets of its own and so would overwrite
-// what is there.
+// a runtime may write to a plain file at offsets of its own and so overwrite
+// what is there, and a sandbox has no business with a file of the host's.
 type pipes struct {
 	cmd    sandbox.Command
 	ours   [3]*os.File

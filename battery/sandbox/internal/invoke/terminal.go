@@ -1,6 +1,7 @@
-package gvisor
+package invoke
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+	"golang.org/x/term"
 
 	"github.com/wallproof/wallproof/battery/sandbox"
 )
@@ -36,7 +38,24 @@ func newTerminal(c sandbox.Command) (streams, error) {
 		master.Close()
 		return nil, fmt.Errorf("open a terminal: %w", err)
 	}
+	// The terminal inside interprets what is typed; this one passes it on. The
+	// runtime makes it so too, but only after it has started, and what was typed
+	// until then would be interpreted twice.
+	if err := makeRaw(t.slave); err != nil {
+		t.close()
+		return nil, fmt.Errorf("set up a terminal: %w", err)
+	}
 	return t, nil
+}
+
+func makeRaw(f *os.File) error {
+	conn, err := f.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var raw error
+	err = conn.Control(func(fd uintptr) { _, raw = term.MakeRaw(int(fd)) })
+	return errors.Join(err, raw)
 }
 
 // openSlave unlocks and opens the other side by descriptor, so that it does
