@@ -1,0 +1,150 @@
+package oci
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+
+	"github.com/google/go-containerregistry/pkg/name"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/remote"
+
+	"github.com/wallproof/wallproof/verify"
+)
+
+// Attached is a bundle that was found beside an image. Nothing of it has been
+// verified.
+type Attached struct {
+	Digest        string // of its manifest
+	PredicateType string // as the bundle says
+	Bundle        []byte
+}
+
+// Image is a reference resolved to digests.
+type Image struct {
+	Digest string // of the platform manifest
+	Index  string // of the index that it was chosen from, or ""
+}
+
+// Resolve finds the platform manifest that a reference, a tag or a digest,
+// stands for now. platform ("linux/amd64") chooses from an index.
+func Resolve(ctx context.Context, image, platform string, o Options) (Image, error) {
+	ref, err := name.ParseReference(image, o.names()...)
+	if err != nil {
+		return Image{}, fmt.Errorf("image reference: %w", err)
+	}
+	want, err := v1.ParsePlatform(platform)
+	if err != nil {
+		return Image{}, fmt.Errorf("platform: %w", err)
+	}
+	desc, err := remote.Get(ref, o.remote(ctx)...)
+	if err != nil {
+		return Image{}, fmt.Errorf("look for %s: %w", ref, err)
+	}
+	if !desc.MediaType.IsIndex() {
+		return Image{Digest: desc.Digest.String()}, nil
+	}
+	idx, err := desc.ImageIndex()
+	if err != nil {
+		return Image{}, fmt.Errorf("read the index %s: %w", ref, err)
+	}
+	m, err := idx.IndexManifest()
+	if err != nil {
+		return Image{}, fmt.Errorf("read the index %s: %w", ref, err)
+	}
+	for _, d := range m.Manifests {
+		if d.Platform != nil && d.Platform.Satisfies(*want) {
+			return Image{Digest: d.Digest.String(), Index: desc.Digest.String()}, nil
+		}
+	}
+	return Image{}, fmt.Errorf("%w: %s, %s", ErrNoPlatform, ref, platform)
+}
+
+// Fetch returns the bundles that are attached to an image, which is named by the
+// digest of its platform manifest. Referrers of other kinds are passed over.
+func Fetch(ctx context.Context, image string, o Options) ([]Attached, error) {
+	subject, err := name.NewDigest(image, o.names()...)
+	if err != nil {
+		return nil, fmt.Errorf("%w (%.200q)", ErrNotDigest, image)
+	}
+	list, err := o.referrers(ctx, subject)
+	if err != nil {
+		return nil, err
+	}
+	var out []Attached
+	for _, d := range list {
+		a, ok, err := o.fetch(ctx, subject, d)
+		if err != nil {
+			return nil, fmt.Errorf("fetch referrer %s of %s: %w", d.Digest, subject, err)
+		}
+		if ok {
+			out = append(out, a)
+		}
+	}
+	return out, nil
+}
+
+func (o Options) referrers(ctx context.Context, subject name.Digest) ([]v1.Descriptor, error) {
+	idx, err := remote.Referrers(subject, o.remote(ctx)...)
+	if err != nil {
+		return nil, fmt.Errorf("list referrers of %s: %w", subject, err)
+	}
+	m, err := idx.IndexManifest()
+	if err != nil {
+		return nil, fmt.Errorf("list referrers of %s: %w", subject, err)
+	}
+	if len(m.Manifests) > maxReferrers {
+		return nil, fmt.Errorf("%w: %d of %s", ErrTooMany, len(m.Manifests), subject)
+	}
+	return m.Manifests, nil
+}
+
+// fetch reads one referrer. A list's artifactType is not relied on: registries
+// leave it out.
+func (o Options) fetch(ctx context.Context, subject name.Digest, d v1.Descriptor) (Attached, bool, error) {
+	if d.Size > maxManifestBytes {
+		return Attached{}, false, ErrTooLarge
+	}
+	desc, err := remote.Get(subject.Context().Digest(d.Digest.String()), o.remote(ctx)...)
+	if err != nil {
+		return Attached{}, false, err
+	}
+	var m artifact
+	if err := json.Unmarshal(desc.Manifest, &m); err != nil || m.ArtifactType != BundleType || len(m.Layers) != 1 || m.Layers[0].MediaType != BundleType {
+		return Attached{}, false, nil
+	}
+	if m.Subject.Digest.String() != subject.DigestStr() {
+		return Attached{}, false, nil // listed here, but about something else
+	}
+	bundle, err := o.blob(ctx, subject, m.Layers[0])
+	if err != nil {
+		return Attached{}, false, err
+	}
+	a := Attached{Digest: d.Digest.String(), Bundle: bundle}
+	a.PredicateType, _ = verify.Peek(bundle)
+	return a, true, nil
+}
+
+func (o Options) blob(ctx context.Context, subject name.Digest, d v1.Descriptor) ([]byte, error) {
+	if d.Size > verify.MaxBundleBytes {
+		return nil, ErrTooLarge
+	}
+	layer, err := remote.Layer(subject.Context().Digest(d.Digest.String()), o.remote(ctx)...)
+	if err != nil {
+		return nil, err
+	}
+	rc, err := layer.Compressed()
+	if err != nil {
+		return nil, err
+	}
+	defer rc.Close()
+	data, err := io.ReadAll(io.LimitReader(rc, verify.MaxBundleBytes+1))
+	if err != nil {
+		return nil, err
+	}
+	if len(data) > verify.MaxBundleBytes {
+		return nil, ErrTooLarge
+	}
+	return data, nil
+}

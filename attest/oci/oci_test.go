@@ -1,0 +1,276 @@
+package oci_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-containerregistry/pkg/name"
+	"github.com/google/go-containerregistry/pkg/registry"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/empty"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/random"
+	"github.com/google/go-containerregistry/pkg/v1/remote"
+
+	"github.com/wallproof/wallproof/attest/manifest"
+	"github.com/wallproof/wallproof/attest/oci"
+	"github.com/wallproof/wallproof/attest/packet"
+	"github.com/wallproof/wallproof/attest/packettest"
+	"github.com/wallproof/wallproof/attest/predicate"
+	"github.com/wallproof/wallproof/probes/catalog"
+	"github.com/wallproof/wallproof/verify"
+)
+
+var fast = oci.Options{Backoff: remote.Backoff{Duration: time.Millisecond, Factor: 2, Steps: 4}}
+
+// start serves a registry; wrap may stand before it.
+func start(t *testing.T, referrers bool, wrap func(http.Handler) http.Handler) string {
+	t.Helper()
+	h := registry.New(registry.Logger(log.New(io.Discard, "", 0)), registry.WithReferrersSupport(referrers))
+	if wrap != nil {
+		h = wrap(h)
+	}
+	srv := httptest.NewServer(h)
+	t.Cleanup(srv.Close)
+	return strings.TrimPrefix(srv.URL, "http://")
+}
+
+// push puts a random image into a repository and returns it by digest.
+func push(t *testing.T, repo string) (string, v1.Image) {
+	t.Helper()
+	img, err := random.Image(256, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tag, err := name.NewTag(repo + ":latest")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := remote.Write(tag, img); err != nil {
+		t.Fatal(err)
+	}
+	digest, err := img.Digest()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return repo + "@" + digest.String(), img
+}
+
+func signed(t *testing.T, options ...packettest.Option) *packettest.Packet {
+	t.Helper()
+	var few []catalog.Technique
+	for _, c := range catalog.All() {
+		if len(few) == 0 || few[len(few)-1].Vector != c.Vector {
+			c.Variants = c.Variants[:1]
+			few = append(few, c)
+		}
+	}
+	return packettest.New(t, append([]packettest.Option{packettest.Catalogue(few)}, options...)...)
+}
+
+// A round trip through registries with and without the referrers API (E14):
+// what comes back verifies offline.
+func TestAttachAndFetch(t *testing.T) {
+	for _, referrers := range []bool{true, false} {
+		host := start(t, referrers, nil)
+		image, _ := push(t, host+"/agents/demo")
+		_, digest, _ := strings.Cut(image, "@")
+		p := signed(t, packettest.Image(manifest.Image{Reference: image, Digest: digest, Platform: "linux/amd64"}), packettest.RedTeamTarget(digest))
+		ctx := context.Background()
+		var attached []string
+		for _, b := range []string{packet.AttestationFile, packet.VerificationFile, packet.AttestationFile} {
+			d, err := oci.Attach(ctx, image, p.Files[b], fast)
+			if err != nil {
+				t.Fatalf("referrers API %v: %v", referrers, err)
+			}
+			attached = append(attached, d)
+		}
+		if attached[0] != attached[2] {
+			t.Errorf("the same bundle is attached twice: %v", attached)
+		}
+		list, err := oci.Fetch(ctx, image, fast)
+		if err != nil || len(list) != 2 {
+			t.Fatalf("referrers API %v: %d bundles, %v", referrers, len(list), err)
+		}
+		var bundles [][]byte
+		for _, a := range list {
+			bundles = append(bundles, a.Bundle)
+		}
+		pairs := verify.Pairs(bundles)
+		if len(pairs) != 1 {
+			t.Fatalf("%d attestations", len(pairs))
+		}
+		in := p.Input()
+		in.Packet, in.Bundle, in.Verification, in.Image = nil, pairs[0].Attestation, pairs[0].Verification, digest
+		if r := verify.Verify(in); r.Verdict != verify.Valid || !bytes.Equal(in.Bundle, p.Files[packet.AttestationFile]) {
+			t.Errorf("%s: %v", r.Verdict, r.Failed())
+		}
+		if !referrers {
+			fallbackIndex(t, image, 2)
+		}
+	}
+}
+
+// fallbackIndex checks the fallback tag's own form (E14).
+func fallbackIndex(t *testing.T, image string, n int) {
+	t.Helper()
+	repo, digest, _ := strings.Cut(image, "@")
+	tag, err := name.NewTag(repo + ":" + strings.Replace(digest, ":", "-", 1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	idx, err := remote.Index(tag)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := idx.IndexManifest()
+	if err != nil || len(m.Manifests) != n {
+		t.Fatalf("%d entries, %v", len(m.Manifests), err)
+	}
+	for _, d := range m.Manifests {
+		if d.ArtifactType != oci.BundleType || d.Annotations["dev.sigstore.bundle.predicateType"] == "" {
+			t.Errorf("entry %+v", d)
+		}
+	}
+}
+
+// E15: concurrent attaches through the fallback tag all survive.
+func TestConcurrentAttaches(t *testing.T) {
+	host := start(t, false, nil)
+	image, _ := push(t, host+"/agents/demo")
+	const writers = 4
+	var wg sync.WaitGroup
+	digests := make([]string, writers)
+	errs := make([]error, writers)
+	for i := range writers {
+		bundle := []byte(`{"n":` + string(rune('0'+i)) + `}`)
+		wg.Go(func() { digests[i], errs[i] = oci.Attach(context.Background(), image, bundle, fast) })
+	}
+	wg.Wait()
+	if err := errors.Join(errs...); err != nil {
+		t.Fatal(err)
+	}
+	list, err := oci.Fetch(context.Background(), image, fast)
+	if err != nil {
+		t.Fatal(err)
+	}
+	have := map[string]bool{}
+	for _, a := range list {
+		have[a.Digest] = true
+	}
+	for i, d := range digests {
+		if !have[d] {
+			t.Errorf("bundle %d was lost", i)
+		}
+	}
+}
+
+// A registry that is busy, broken or drops connections for a while is asked
+// again; one that stays so, or refuses, gives an error and nothing is attached.
+func TestFaultyRegistry(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		status  int // 0 drops the connection
+		failing int32
+		ok      bool
+	}{
+		{"busy at first", http.StatusTooManyRequests, 2, true},
+		{"broken at first", http.StatusInternalServerError, 2, true},
+		{"drops connections at first", 0, 2, true},
+		{"stays broken", http.StatusInternalServerError, 1 << 20, false},
+		{"refuses", http.StatusForbidden, 1 << 20, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var armed atomic.Bool
+			var left atomic.Int32
+			host := start(t, false, func(next http.Handler) http.Handler {
+				return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					if armed.Load() && r.Method == http.MethodPut && left.Add(-1) >= 0 {
+						if c.status == 0 {
+							panic(http.ErrAbortHandler)
+						}
+						w.WriteHeader(c.status)
+						return
+					}
+					next.ServeHTTP(w, r)
+				})
+			})
+			image, _ := push(t, host+"/agents/demo")
+			left.Store(c.failing)
+			armed.Store(true)
+			_, err := oci.Attach(context.Background(), image, []byte("{}"), fast)
+			if (err == nil) != c.ok {
+				t.Errorf("attach: %v, want success %v", err, c.ok)
+			}
+			armed.Store(false)
+			list, err := oci.Fetch(context.Background(), image, fast)
+			if err != nil || (len(list) == 1) != c.ok {
+				t.Errorf("afterwards %d bundles, %v", len(list), err)
+			}
+		})
+	}
+}
+
+// E16: an index and its platform manifests are told apart by name.
+func TestIndexAndPlatform(t *testing.T) {
+	host := start(t, true, nil)
+	_, amd := push(t, host+"/agents/amd")
+	_, arm := push(t, host+"/agents/arm")
+	idx := mutate.AppendManifests(empty.Index,
+		mutate.IndexAddendum{Add: amd, Descriptor: v1.Descriptor{Platform: &v1.Platform{OS: "linux", Architecture: "amd64"}}},
+		mutate.IndexAddendum{Add: arm, Descriptor: v1.Descriptor{Platform: &v1.Platform{OS: "linux", Architecture: "arm64"}}})
+	tag, err := name.NewTag(host + "/agents/multi:latest")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := remote.WriteIndex(tag, idx); err != nil {
+		t.Fatal(err)
+	}
+	indexDigest, err := idx.Digest()
+	if err != nil {
+		t.Fatal(err)
+	}
+	armDigest, err := arm.Digest()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx := context.Background()
+	got, err := oci.Resolve(ctx, tag.String(), "linux/arm64", fast)
+	if err != nil || got != (oci.Image{Digest: armDigest.String(), Index: indexDigest.String()}) {
+		t.Errorf("resolved to %+v, %v", got, err)
+	}
+	if got, err = oci.Resolve(ctx, host+"/agents/amd:latest", "linux/amd64", fast); err != nil || got.Index != "" {
+		t.Errorf("a single manifest: %+v, %v", got, err)
+	}
+	if _, err := oci.Resolve(ctx, tag.String(), "linux/s390x", fast); !errors.Is(err, oci.ErrNoPlatform) {
+		t.Errorf("another platform: %v", err)
+	}
+	if _, err := oci.Attach(ctx, tag.Context().Digest(indexDigest.String()).String(), []byte("{}"), fast); !errors.Is(err, oci.ErrNotManifest) {
+		t.Errorf("attach to an index: %v", err)
+	}
+	for _, ref := range []string{tag.String(), "not a reference", ""} {
+		if _, err := oci.Attach(ctx, ref, []byte("{}"), fast); !errors.Is(err, oci.ErrNotDigest) {
+			t.Errorf("attach to %q: %v", ref, err)
+		}
+		if _, err := oci.Fetch(ctx, ref, fast); !errors.Is(err, oci.ErrNotDigest) {
+			t.Errorf("fetch from %q: %v", ref, err)
+		}
+	}
+	missing := host + "/agents/amd@" + predicate.Digest([]byte("nothing"))
+	if _, err := oci.Attach(ctx, missing, []byte("{}"), fast); err == nil {
+		t.Error("attached to an image that is not there")
+	}
+	if list, err := oci.Fetch(ctx, missing, fast); err != nil || len(list) != 0 {
+		t.Errorf("an image without referrers: %v, %v", list, err)
+	}
+}
