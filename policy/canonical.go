@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -22,8 +23,8 @@ type (
 		Evaluator   int               `json:"evaluator"`
 		Mode        Mode              `json:"mode"`
 		OnFailure   OnFailure         `json:"on-failure"`
-		Allow       []canonEntry      `json:"allow,omitempty"`
-		Block       []canonEntry      `json:"block,omitempty"`
+		Allow       []json.RawMessage `json:"allow,omitempty"`
+		Block       []json.RawMessage `json:"block,omitempty"`
 		Secrets     []canonSecret     `json:"secrets,omitempty"`
 		Broker      []canonBroker     `json:"broker,omitempty"`
 		Model       *canonModel       `json:"model,omitempty"`
@@ -39,24 +40,9 @@ type (
 		Verifier canonPhase `json:"verifier"`
 	}
 	canonPhase struct {
-		Mode  Mode         `json:"mode"`
-		Allow []canonEntry `json:"allow,omitempty"`
-		Block []canonEntry `json:"block,omitempty"`
-	}
-	// The members of an entry stand in canonical order, so that encoding/json
-	// writes its canonical text at once; see sortUnique.
-	canonEntry struct {
-		CIDR    string    `json:"cidr,omitempty"`
-		Exact   bool      `json:"exact,omitempty"`
-		Host    string    `json:"host,omitempty"`
-		Methods []string  `json:"methods,omitempty"`
-		Paths   []string  `json:"paths,omitempty"`
-		Pin     *canonPin `json:"pin,omitempty"`
-		Ports   []any     `json:"ports,omitempty"`
-	}
-	canonPin struct {
-		Artefacts []string `json:"artefacts,omitempty"`
-		Digests   []string `json:"digests"`
+		Mode  Mode              `json:"mode"`
+		Allow []json.RawMessage `json:"allow,omitempty"`
+		Block []json.RawMessage `json:"block,omitempty"`
 	}
 	canonSecret struct {
 		Name        string      `json:"name"`
@@ -64,12 +50,12 @@ type (
 		Inject      []canonRule `json:"inject,omitempty"`
 	}
 	canonRule struct {
-		Host        string         `json:"host"`
-		Ports       []any          `json:"ports,omitempty"`
-		Paths       []string       `json:"paths"`
-		ReplaceOnly bool           `json:"replace-only"`
-		Cleartext   bool           `json:"cleartext"`
-		Set         []canonSetting `json:"set"`
+		Host        string          `json:"host"`
+		Ports       json.RawMessage `json:"ports"`
+		Paths       []string        `json:"paths"`
+		ReplaceOnly bool            `json:"replace-only"`
+		Cleartext   bool            `json:"cleartext"`
+		Set         []canonSetting  `json:"set"`
 	}
 	canonSetting struct {
 		Secret   string `json:"secret"`
@@ -148,7 +134,7 @@ func (p *Policy) Canonical() ([]byte, error) {
 	var err error
 	for _, phase := range []struct {
 		of           Phase
-		allow, block *[]canonEntry
+		allow, block *[]json.RawMessage
 	}{
 		{PhaseAgent, &doc.Allow, &doc.Block},
 		{PhaseSetup, &doc.Phases.Setup.Allow, &doc.Phases.Setup.Block},
@@ -192,72 +178,113 @@ func digestOf(canonical []byte) string {
 
 func seconds(d time.Duration) string { return fmt.Sprintf("%ds", int64(d/time.Second)) }
 
-// canonEntries splits entries by their paths, sorts them and drops repeated
-// ones. Entries that another one makes redundant stay.
-func (p *Policy) canonEntries(in []Entry, allow bool) ([]canonEntry, error) {
-	out := make([]canonEntry, 0, len(in))
-	for i := range in {
-		e := &in[i]
-		c := canonEntry{Host: e.Subject(), Exact: e.Match == MatchExact && !allow, Ports: canonPorts(e.Ports), Methods: e.Methods}
-		if e.Match == MatchCIDR {
-			c.Host, c.CIDR = "", c.Host
-		}
-		if e.Pin != nil {
-			if e.Pin.Lockfile != "" && !e.Pin.loaded {
-				return nil, lockfileError(p.Source, e.Pin)
-			}
-			c.Pin = &canonPin{Artefacts: e.Pin.Artefacts, Digests: e.Pin.Digests}
-		}
-		if len(e.Paths) == 0 {
-			out = append(out, c)
-		}
-		for _, path := range e.Paths {
-			c.Paths = []string{host.EncodePath(path)}
-			out = append(out, c)
-		}
-	}
-	return sortUnique(out)
-}
-
-// sortUnique sorts entries by their canonical text, bytewise, and drops repeated
-// ones. All texts in an entry are ASCII without <, > and &, so what encoding/json
-// writes is the canonical text.
-func sortUnique(in []canonEntry) ([]canonEntry, error) {
-	type keyed struct {
-		key []byte
-		val canonEntry
-	}
-	all := make([]keyed, len(in))
-	for i, v := range in {
-		key, err := json.Marshal(v)
-		if err != nil {
-			return nil, fmt.Errorf("policy: canonical form: %w", err)
-		}
-		all[i] = keyed{key, v}
-	}
-	slices.SortFunc(all, func(a, b keyed) int { return bytes.Compare(a.key, b.key) })
-	out := in[:0]
-	for i, k := range all {
-		if i == 0 || !bytes.Equal(k.key, all[i-1].key) {
-			out = append(out, k.val)
-		}
-	}
-	if len(out) == 0 {
+// canonEntries splits entries by their paths, sorts them by their canonical
+// text, bytewise, and drops repeated ones. Entries that another one makes
+// redundant stay.
+func (p *Policy) canonEntries(in []Entry, allow bool) ([]json.RawMessage, error) {
+	if len(in) == 0 {
 		return nil, nil
 	}
-	return out, nil
-}
-
-func canonPorts(in []PortRange) []any {
-	var out []any
-	for _, r := range in {
-		if r.From == r.To {
-			out = append(out, r.From)
-		} else {
-			out = append(out, r.String())
+	out := make([]json.RawMessage, 0, len(in))
+	var all []byte // the texts, one behind the other
+	for i := range in {
+		e := &in[i]
+		if e.Pin != nil && e.Pin.Lockfile != "" && !e.Pin.loaded {
+			return nil, lockfileError(p.Source, e.Pin)
+		}
+		paths := e.Paths
+		if len(paths) == 0 {
+			paths = []string{""}
+		}
+		for _, path := range paths {
+			start := len(all)
+			all = appendEntry(all, e, path, allow)
+			out = append(out, json.RawMessage(all[start:len(all):len(all)]))
 		}
 	}
-	return out
+	slices.SortFunc(out, func(a, b json.RawMessage) int { return bytes.Compare(a, b) })
+	return slices.CompactFunc(out, func(a, b json.RawMessage) bool { return bytes.Equal(a, b) }), nil
+}
+
+// appendEntry writes the canonical text of an entry with one path. All texts in
+// an entry are printable ASCII, so Go's quoting is JSON's.
+func appendEntry(out []byte, e *Entry, path string, allow bool) []byte {
+	out = append(out, '{')
+	key := func(name string) {
+		if out[len(out)-1] != '{' {
+			out = append(out, ',')
+		}
+		out = append(out, '"')
+		out = append(out, name...)
+		out = append(out, '"', ':')
+	}
+	if e.Match == MatchCIDR {
+		key("cidr")
+		out = strconv.AppendQuote(out, e.Prefix.String())
+	} else {
+		if e.Match == MatchExact && !allow {
+			key("exact")
+			out = append(out, "true"...)
+		}
+		key("host")
+		out = append(out, '"')
+		if e.Match == MatchSubdomains {
+			out = append(out, "*."...)
+		}
+		out = append(out, e.Host...)
+		out = append(out, '"')
+	}
+	if len(e.Methods) > 0 {
+		key("methods")
+		out = appendStrings(out, e.Methods)
+	}
+	if path != "" {
+		key("paths")
+		out = append(out, '[')
+		out = strconv.AppendQuote(out, host.EncodePath(path))
+		out = append(out, ']')
+	}
+	if e.Pin != nil {
+		key("pin")
+		out = append(out, '{')
+		if len(e.Pin.Artefacts) > 0 {
+			key("artefacts")
+			out = appendStrings(out, e.Pin.Artefacts)
+		}
+		key("digests")
+		out = append(appendStrings(out, e.Pin.Digests), '}')
+	}
+	if len(e.Ports) > 0 {
+		key("ports")
+		out = appendPorts(out, e.Ports)
+	}
+	return append(out, '}')
+}
+
+func appendStrings(out []byte, list []string) []byte {
+	out = append(out, '[')
+	for i, s := range list {
+		if i > 0 {
+			out = append(out, ',')
+		}
+		out = strconv.AppendQuote(out, s)
+	}
+	return append(out, ']')
+}
+
+func appendPorts(out []byte, list []PortRange) []byte {
+	out = append(out, '[')
+	for i, r := range list {
+		if i > 0 {
+			out = append(out, ',')
+		}
+		if r.From == r.To {
+			out = strconv.AppendUint(out, uint64(r.From), 10)
+		} else {
+			out = strconv.AppendQuote(out, r.String())
+		}
+	}
+	return append(out, ']')
 }
 
 // canonSecrets writes each rule under the first of its secrets by name,
@@ -266,7 +293,7 @@ func canonSecrets(in []Secret) []canonSecret {
 	rules := map[string][]canonRule{}
 	for _, s := range in {
 		for _, r := range s.Inject {
-			rule := canonRule{Host: r.Host, Ports: canonPorts(r.Ports), Paths: []string{host.EncodePath(r.Path)}, ReplaceOnly: r.ReplaceOnly, Cleartext: r.Cleartext}
+			rule := canonRule{Host: r.Host, Ports: appendPorts(nil, r.Ports), Paths: []string{host.EncodePath(r.Path)}, ReplaceOnly: r.ReplaceOnly, Cleartext: r.Cleartext}
 			if r.Match == MatchSubdomains {
 				rule.Host = "*." + r.Host
 			}
@@ -284,7 +311,7 @@ func canonSecrets(in []Secret) []canonSecret {
 	var out []canonSecret
 	for _, s := range in {
 		slices.SortFunc(rules[s.Name], func(a, b canonRule) int {
-			return strings.Compare(a.Host+" "+a.Paths[0]+" "+fmt.Sprint(a.Ports), b.Host+" "+b.Paths[0]+" "+fmt.Sprint(b.Ports))
+			return strings.Compare(a.Host+" "+a.Paths[0]+" "+string(a.Ports), b.Host+" "+b.Paths[0]+" "+string(b.Ports))
 		})
 		out = append(out, canonSecret{Name: s.Name, Placeholder: s.Placeholder, Inject: rules[s.Name]})
 	}

@@ -90,7 +90,7 @@ func Suggest(p *policy.Policy, log io.Reader) (*Suggestions, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Suggestions{}
+	s := &Suggestions{Packs: []Suggestion{}, Allow: []Suggestion{}, Refused: []Refusal{}, Hints: []string{}}
 	seen, err := s.read(log)
 	if err != nil {
 		return nil, err
@@ -210,11 +210,18 @@ func (s *Suggestions) judge(e *policy.Evaluator, p *policy.Policy, h host.Host, 
 	}
 	slices.SortFunc(ports, func(a, b policy.PortRange) int { return cmp.Compare(a.From, b.From) })
 	entry := policy.Entry{Match: policy.MatchExact, Host: h.Name(), Ports: ports}
-	why := fmt.Sprintf("refused %d times", at.refused)
+	why := "refused " + times(at.refused)
 	if at.refused == 0 {
-		why = fmt.Sprintf("reached %d times, never refused", at.passed)
+		why = "reached " + times(at.passed) + ", never refused"
 	}
 	s.Allow = append(s.Allow, Suggestion{Entry: entry, Text: policy.FormatEntry(&entry, true), Seen: total, Why: why})
+}
+
+func times(n int64) string {
+	if n == 1 {
+		return "once"
+	}
+	return fmt.Sprintf("%d times", n)
 }
 
 func packOf(name string) string {
@@ -304,7 +311,7 @@ func (s *Suggestions) Format() []byte {
 		fmt.Fprintf(&b, "# %s\n", h)
 	}
 	for _, r := range s.Refused {
-		fmt.Fprintf(&b, "# not suggested: %s (%d times): %s\n", r.Host, r.Seen, r.Why)
+		fmt.Fprintf(&b, "# not suggested: %s (%s): %s\n", r.Host, times(r.Seen), r.Why)
 	}
 	if s.Skipped > 0 {
 		fmt.Fprintf(&b, "# %d lines were no record of a host\n", s.Skipped)
