@@ -41,7 +41,7 @@ var explanations = map[string]explanation{
 	string(verify.CodeRerunOther):       {"Re-run of something else", "The verifier's re-run is about another attestation.", "A signed re-run over this attestation.", false},
 	string(verify.CodeRerunIndependent): {"Re-run not independent", "The re-run was signed by the attester itself, and an independent one is required here.", "A re-run that somebody else signs.", false},
 	string(verify.CodeCriticalEscape):   {"Critical escape", "At least one attack of critical severity succeeded with the wall up.", "A boundary that withstands it, and a new run that shows so.", false},
-	string(verify.CodeEscape):           {"Escape", "At least one attack succeeded with the wall up. None of them was critical.", "A boundary that withstands it, and a new run that shows so.", false},
+	string(verify.CodeEscape):           {"Escape", "At least one attack succeeded with the wall up.", "A boundary that withstands it, and a new run that shows so.", false},
 	string(verify.CodeVectorOpen):       {"Vector inconclusive", "For at least one attack vector the battery could not tell whether the wall holds.", "A run in which every vector is conclusive.", false},
 	string(verify.CodeVectorNotTested):  {"Vector not tested", "None of a vector's techniques gave a conclusive result.", "A run in which every vector is conclusive.", false},
 	string(verify.CodeRedTeamEscapes):   {"Critical escape of the red team", "The external red team reported a critical escape.", "A boundary that withstands it, and a new result.", false},

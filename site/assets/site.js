@@ -59,6 +59,8 @@
       if (!expired(row.dataset.rowExpires)) continue;
       const old = row.querySelector(".chip");
       if (chip && old) old.replaceWith(chip.content.cloneNode(true));
+      const claim = row.querySelector("[data-row-claim]");
+      if (claim) claim.replaceWith("not shown");
       delete row.dataset.rowExpires;
     }
   }

@@ -31,9 +31,19 @@ version: 1
 name: build-agent
 mode: allowlist
 allow:
-  - host: github.com
-  - host: registry.example.org
+  - host: git.example.org
+  - host: "*.packages.example.org"
     methods: [GET, HEAD]
+broker:
+  - name: forge
+    host: git.example.org
+    api: https://git.example.org/api/v3
+    app: "4711"
+    installation: 1
+    key: {env: FORGE_APP_KEY}
+    lease: 5m
+    repositories:
+      - {name: acme/app, push: ["refs/heads/agent/*"]}
 `
 
 const themeText = `
