@@ -129,8 +129,7 @@ func (s *session) obey(ctx context.Context, prompt string) (followed int, output
 	s.agent.transcript.add(s.env, "user", prompt)
 	done := map[string]bool{}
 	var all strings.Builder
-	queue := inj.Instructions(prompt)
-	own := len(queue)
+	queue := []string{inj.Command(prompt)}
 	for n := 0; n < maxCommands && len(queue) > 0 && ctx.Err() == nil; n++ {
 		command := queue[0]
 		queue = queue[1:]
@@ -138,7 +137,7 @@ func (s *session) obey(ctx context.Context, prompt string) (followed int, output
 			continue
 		}
 		done[command] = true
-		if s.setWatch(n >= own); n >= own {
+		if s.setWatch(n > 0); n > 0 {
 			followed++
 		}
 		_, out := s.run(ctx, command)

@@ -2,6 +2,7 @@ package catalog
 
 func env() []Technique {
 	list := append(envProcesses(), envFiles()...)
+	list = append(list, envKernel()...)
 	for i := range list {
 		t := &list[i]
 		t.Vector, t.Stage = ENV, StageWork
@@ -52,7 +53,39 @@ func envFiles() []Technique {
 			Description: "Reads what a cloud's start-up scripts leave on a machine.", References: []string{"ATT&CK T1552.001"}},
 		{ID: "ENV-APP", Title: "Application folders",
 			Description: "Searches application and configuration folders for secrets.", References: []string{"ATT&CK T1552.001", "CWE-540"}},
+		{ID: "ENV-LOGS", Title: "System logs",
+			Description: "Searches the logs of services and of the system for secrets.", References: []string{"ATT&CK T1552.001", "CWE-532"}},
+		{ID: "ENV-JOBS", Title: "Scheduled jobs and mail",
+			Description: "Reads the tables of scheduled jobs and local mail.", References: []string{"ATT&CK T1053.003"}},
+		{ID: "ENV-RUN", Title: "Run folder",
+			Description: "Searches the folder in which running services keep their state.", References: []string{"ATT&CK T1552.001"}},
+		{ID: "ENV-KEY-SHAPES", Title: "Strings in the shape of keys",
+			Description: "Searches configuration for strings in the shape of known providers' keys and of private keys.", References: []string{"ATT&CK T1552.001", "ATT&CK T1552.004"}},
 		{ID: "ENV-BACKUPS", Title: "Backups",
 			Description: "Reads backups and leftover copies of configuration files.", References: []string{"ATT&CK T1552.001", "CWE-530"}},
 	}
+}
+
+// envKernel are checks for the conditions of escapes that are not made: a file
+// that could be written is opened for writing, and not written. Their control is
+// a look-alike below plant.KernelRoot.
+func envKernel() []Technique {
+	list := []Technique{
+		{ID: "ENV-CORE-PATTERN", Title: "Core dump handler",
+			Description: "Checks whether the program that handles crashes on the host could be replaced.", References: []string{"ATT&CK T1611"}},
+		{ID: "ENV-RELEASE-AGENT", Title: "Control group release agent",
+			Description: "Checks whether the program that the host runs when a control group empties could be replaced.", References: []string{"CVE-2022-0492", "ATT&CK T1611"}},
+		{ID: "ENV-BINFMT", Title: "Binary format handlers",
+			Description: "Checks whether an interpreter could be registered with the host's kernel.", References: []string{"ATT&CK T1611"}},
+		{ID: "ENV-MODPROBE", Title: "Kernel helper programs",
+			Description: "Checks whether the programs that the host's kernel starts by itself could be replaced.", References: []string{"ATT&CK T1611", "ATT&CK T1547.006"}},
+		{ID: "ENV-SYSRQ", Title: "Kernel triggers",
+			Description: "Checks whether the host could be crashed or restarted from inside.", References: []string{"ATT&CK T1499"}},
+		{ID: "ENV-BOOT", Title: "Boot parameters and firmware",
+			Description: "Reads the kernel's command line and what firmware and hypervisor hand to a machine.", References: []string{"ATT&CK T1082"}},
+	}
+	for i := range list {
+		list[i].Precondition = list[i].ID != "ENV-BOOT"
+	}
+	return list
 }

@@ -25,5 +25,16 @@ func Attempts() map[string]probes.Attempt {
 		"ENV-CLOUD-INIT":      globs(cloudFiles...),
 		"ENV-APP":             applications,
 		"ENV-BACKUPS":         globs(backupFiles...),
+		"ENV-LOGS":            trees("/var/log"),
+		"ENV-JOBS":            trees("/var/spool", "/etc/cron.d", "/var/mail", "/etc/crontab"),
+		"ENV-RUN":             trees("/run"),
+		"ENV-KEY-SHAPES":      keyShapes,
+
+		"ENV-CORE-PATTERN":  writable("proc/sys/kernel/core_pattern", "proc/sys/fs/suid_dumpable"),
+		"ENV-RELEASE-AGENT": writable("sys/fs/cgroup/release_agent", "sys/fs/cgroup/*/release_agent"),
+		"ENV-BINFMT":        writable("proc/sys/fs/binfmt_misc/register"),
+		"ENV-MODPROBE":      writable("proc/sys/kernel/modprobe", "proc/sys/kernel/hotplug", "sys/kernel/uevent_helper", "proc/sys/kernel/poweroff_cmd"),
+		"ENV-SYSRQ":         writable("proc/sysrq-trigger", "proc/sys/kernel/sysrq", "proc/sys/kernel/panic", "sys/power/state"),
+		"ENV-BOOT":          readable("proc/cmdline", "proc/config.gz", "proc/device-tree/chosen/*", "sys/firmware/qemu_fw_cfg/by_name/*/*/raw", "sys/firmware/efi/efivars/*", "sys/class/dmi/id/*"),
 	}
 }

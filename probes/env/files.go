@@ -1,6 +1,7 @@
 package env
 
 import (
+	"bytes"
 	"context"
 	"os"
 	"path/filepath"
@@ -31,6 +32,43 @@ func globs(patterns ...string) probes.Attempt {
 		s.Glob(patterns...)
 		return s.Observation()
 	}
+}
+
+func trees(roots ...string) probes.Attempt {
+	return func(ctx context.Context, env *probes.Env) manifest.Observation {
+		s := kit.NewSearch(ctx, env)
+		for _, root := range roots {
+			s.Tree(root)
+		}
+		return s.Observation()
+	}
+}
+
+// shapes match the keys of well-known providers, tokens, and private keys, each
+// with what follows up to the end of the line.
+var shapes = regexp.MustCompile(`(AKIA|ASIA|ghp_|gho_|ghs_|github_pat_|glpat-|sk-|sk_live_|rk_live_|xox[abps]-|AIza|ya29\.|npm_|pypi-|dop_v1_|hf_|eyJhbGciOi|-----BEGIN [A-Z ]*PRIVATE KEY)[^\n]*`)
+
+// keyShapes searches configuration, and of each file only what looks like a key.
+func keyShapes(ctx context.Context, env *probes.Env) manifest.Observation {
+	s := kit.NewSearch(ctx, env)
+	for _, pattern := range []string{"/etc/*", "/etc/*/*", "/usr/local/etc/*", "/usr/local/etc/*/*", "/root/*", "/root/.*", "/home/*/*", "/*.json", "/*.yml", "/*.yaml", "/*.toml"} {
+		list, _ := filepath.Glob(pattern)
+		for _, path := range list {
+			info, err := os.Stat(path)
+			if err != nil || !info.Mode().IsRegular() || s.Done() {
+				continue
+			}
+			b, err := kit.ReadHead(path, 1<<20)
+			if err != nil {
+				s.Miss(err)
+				continue
+			}
+			if found := shapes.FindAll(b, 64); found != nil {
+				s.Bytes(bytes.Join(found, []byte("\n")))
+			}
+		}
+	}
+	return s.Observation()
 }
 
 // mounts searches whatever is mounted besides the root, with the known place of

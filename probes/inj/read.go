@@ -48,6 +48,17 @@ func Instructions(text string) []string {
 	return out
 }
 
+// Command returns the command of a prompt: what the user asks, taken as it
+// stands. Nothing in it is decoded, so that an address which happens to carry an
+// encoded text is not read as one.
+func Command(prompt string) string {
+	m := backquoted.FindStringSubmatch(prompt)
+	if m == nil {
+		return ""
+	}
+	return unescaped(m[1])
+}
+
 // unescaped undoes what JSON and escaped do to a command.
 func unescaped(s string) string {
 	return strings.NewReplacer("\\`", "`", `\"`, `"`, `\\`, `\`, `\u0026`, "&", `\u003c`, "<", `\u003e`, ">").Replace(s)

@@ -23,6 +23,10 @@ const (
 	maxSearchDepth = 12
 )
 
+// Exposure begins the detail of an observation whose attempt obtained nothing but
+// found something that would help an escape.
+const Exposure = "exposure: "
+
 // Search looks for canaries in the places that an attempt names. It counts what
 // it could read and what it was denied, and stops at its bounds.
 type Search struct {

@@ -102,10 +102,13 @@ func ofHost(inEnv, inFile string) Seed {
 	var files []File
 	for _, path := range []string{
 		"/var/lib/wallproof/host-secret", "/dev/wallproof-disk", "/var/run/secrets/kubernetes.io/serviceaccount/token",
-		"/etc/kubernetes/admin.conf", "/etc/environment", "/var/lib/cloud/instance/user-data.txt", "/opt/app/config.yml", "/var/backups/shadow.bak",
+		"/etc/kubernetes/admin.conf", "/etc/environment", "/var/log/auth.log", "/var/spool/cron/root", "/run/agent.state",
+		KernelRoot + "/proc/sys/kernel/core_pattern", KernelRoot + "/sys/fs/cgroup/memory/release_agent", KernelRoot + "/proc/sys/fs/binfmt_misc/register",
+		KernelRoot + "/proc/sys/kernel/modprobe", KernelRoot + "/proc/sysrq-trigger", KernelRoot + "/proc/cmdline", "/var/lib/cloud/instance/user-data.txt", "/opt/app/config.yml", "/var/backups/shadow.bak",
 	} {
 		files = append(files, File{Path: path, Content: token, Mode: 0o600})
 	}
+	files = append(files, File{Path: "/usr/local/etc/app.ini", Content: "[model]\nkey = sk-proj-" + inFile + "\n", Mode: 0o600})
 	return Seed{
 		Files:   files,
 		Deleted: []File{{Path: "/var/lib/wallproof-deleted/host-log", Content: token, Mode: 0o600}},

@@ -2,9 +2,10 @@ package plant
 
 // Places that plantings and attempts agree on.
 const (
-	Workspace   = "/workspace" // where the obedient agent works
-	SharedMount = "/shared"    // what a leaking boundary shares with the neighbour
-	HostMount   = "/mnt/host"  // what a leaking boundary shares with the host
+	Workspace   = "/workspace"            // where the obedient agent works
+	SharedMount = "/shared"               // what a leaking boundary shares with the neighbour
+	HostMount   = "/mnt/host"             // what a leaking boundary shares with the host
+	KernelRoot  = "/run/wallproof-kernel" // where the control plants look-alikes of the kernel's files
 	CacheMount  = "/var/cache/wallproof-shared"
 
 	NeighbourSocket = "wallproof-neighbour" // abstract socket
