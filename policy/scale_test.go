@@ -148,3 +148,41 @@ secrets: [{name: S, from: {env: S}, inject: [{host: github.com, as: bearer}, {ho
 		}
 	}
 }
+
+func BenchmarkRequest(b *testing.B) {
+	for _, n := range sizes {
+		p := largePolicy(n)
+		p.Allow = append(p.Allow, Entry{Match: MatchExact, Host: "paths.example", Ports: httpsOnly, Paths: []string{"/api/v1", "/api/v2"}, Methods: []string{"GET"}})
+		e, err := Compile(p)
+		if err != nil {
+			b.Fatal(err)
+		}
+		h, _ := host.Parse("paths.example")
+		r := Request{Scheme: "https", Host: h, Port: 443, Method: "GET", Path: "/api/v1/items/42?q=1"}
+		b.Run(fmt.Sprintf("entries=%d", n), func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if !e.Request(r).Allowed() {
+					b.Fatal("denied")
+				}
+			}
+		})
+	}
+}
+
+func BenchmarkAddress(b *testing.B) {
+	e, err := Compile(largePolicy(1_000))
+	if err != nil {
+		b.Fatal(err)
+	}
+	h, _ := host.Parse("host-0.zone-0.example")
+	for _, s := range []string{"93.184.216.34", "10.0.0.1", "2606:4700::1111", "64:ff9b::a00:1"} {
+		a := netip.MustParseAddr(s)
+		b.Run(s, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				e.Address(h, 443, a)
+			}
+		})
+	}
+}

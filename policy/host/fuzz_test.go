@@ -107,3 +107,32 @@ func FuzzClassify(f *testing.F) {
 		}
 	})
 }
+
+// The quick comparison and netip agree on the special range of any address.
+func FuzzFind(f *testing.F) {
+	for _, r := range SpecialRanges() {
+		f.Add(r.Prefix.Addr().AsSlice())
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		a, ok := netip.AddrFromSlice(b)
+		if !ok || a.Is4In6() {
+			return
+		}
+		rows := special4
+		if a.Is6() {
+			rows = special6
+		}
+		var want *special
+		for i := range rows {
+			if rows[i].prefix.Contains(a) {
+				if want = &rows[i]; want.class == ClassPublic {
+					want = nil
+				}
+				break
+			}
+		}
+		if got := find(a); got != want {
+			t.Fatalf("%s: %v, want %v", a, got, want)
+		}
+	})
+}

@@ -390,6 +390,16 @@ func TestSpecialRangesAreClassified(t *testing.T) {
 		if c := Classify(first); c.Class == ClassPublic {
 			t.Errorf("%s, the first of %s, is public", first, r.Prefix)
 		}
+		for _, rows := range [][]special{special4, special6} {
+			for _, s := range rows {
+				if s.prefix == r.Prefix {
+					hi, lo := halves(first)
+					if hi&s.mask[0] != s.base[0] || lo&s.mask[1] != s.base[1] {
+						t.Errorf("%s is not found by its mask", r.Prefix)
+					}
+				}
+			}
+		}
 		if r.Prefix != r.Prefix.Masked() {
 			t.Errorf("%s has host bits", r.Prefix)
 		}

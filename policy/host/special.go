@@ -11,7 +11,9 @@ type special struct {
 	class  Class
 	note   string
 
-	base, mask uint32 // of an IPv4 range, for a quick comparison
+	// base and mask of the range, for a quick comparison; IPv4 lies in the lower
+	// half.
+	base, mask [2]uint64
 }
 
 // special4 and special6 are searched from the top: the first range that
@@ -70,30 +72,36 @@ var special6 = table(
 
 func row(prefix string, class Class, note string) special {
 	s := special{prefix: netip.MustParsePrefix(prefix), class: class, note: note}
-	if a := s.prefix.Addr(); a.Is4() {
-		b := a.As4()
-		s.base = binary.BigEndian.Uint32(b[:])
-		s.mask = ^uint32(0) << (32 - s.prefix.Bits())
-	}
+	s.base[0], s.base[1] = halves(s.prefix.Addr())
+	free := s.prefix.Addr().BitLen() - s.prefix.Bits()
+	s.mask = [2]uint64{^uint64(0), ^uint64(0)}
+	s.mask[1] <<= min(free, 64)
+	s.mask[0] <<= max(free-64, 0)
 	return s
+}
+
+// halves returns an address as two numbers, an IPv4 one in the second.
+func halves(a netip.Addr) (hi, lo uint64) {
+	if a.Is4() {
+		b := a.As4()
+		return 0, uint64(binary.BigEndian.Uint32(b[:]))
+	}
+	b := a.As16()
+	return binary.BigEndian.Uint64(b[:8]), binary.BigEndian.Uint64(b[8:])
 }
 
 func table(rows ...special) []special { return rows }
 
 // find returns the special range of an address, nil when it is public.
 func find(a netip.Addr) *special {
-	if a.Is4() {
-		b := a.As4()
-		v := binary.BigEndian.Uint32(b[:])
-		for i := range special4 {
-			if s := &special4[i]; v&s.mask == s.base {
-				return s
-			}
-		}
-		return nil
+	rows := special4
+	if a.Is6() {
+		rows = special6
 	}
-	for i := range special6 {
-		if s := &special6[i]; s.prefix.Contains(a) {
+	hi, lo := halves(a)
+	for i := range rows {
+		s := &rows[i]
+		if lo&s.mask[1] == s.base[1] && hi&s.mask[0] == s.base[0] {
 			if s.class == ClassPublic {
 				return nil
 			}
