@@ -97,6 +97,8 @@ func TestDNSAddresses(t *testing.T) {
 		{allowedHost, dns.TypeAAAA, addr.Host6(allowedHost).String()},
 		{"metadata.google.internal", dns.TypeA, "169.254.169.254"},
 		{"host.docker.internal", dns.TypeA, "192.168.65.254"},
+		{"kubernetes.default.svc.cluster.local", dns.TypeA, "10.96.0.1"},
+		{"db.prod.svc.cluster.local", dns.TypeA, "10.96.0.10"},
 		{"fixed.example", dns.TypeA, "10.1.1.1"},
 		{"fixed.example", dns.TypeAAAA, "fd00::1"},
 		{"x.mixed.example", dns.TypeA, "99.64.0.9 169.254.169.254"},

@@ -5,6 +5,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/wallproof/wallproof/probes/paths"
 )
 
 // Bounds on what is remembered of flows and packets.
@@ -13,6 +15,10 @@ const (
 	flowMemory     = time.Minute // how long an ended flow is remembered
 	forgetEvery    = time.Second // at most, when there is no room
 	maxHeldPackets = 1 << 14
+	// orphanAge is how old a packet of no known flow must be before it is taken for
+	// one that no service answers: on a busy machine a connection is accepted, and
+	// a datagram read, long after its packet was captured.
+	orphanAge = 3 * time.Second
 )
 
 // flowKey names a flow as it is on the wire.
@@ -49,7 +55,8 @@ type flows struct {
 	held      []heldPacket
 	isHeld    map[heldKey]bool
 	dropped   uint64
-	forgotten time.Time // when flows were last forgotten
+	forgotten time.Time     // when flows were last forgotten
+	age       time.Duration // orphanAge outside tests
 }
 
 // heldKey names packets that say the same.
@@ -58,7 +65,9 @@ type heldKey struct {
 	nonce string
 }
 
-func newFlows() *flows { return &flows{byKey: map[flowKey]*flow{}, isHeld: map[heldKey]bool{}} }
+func newFlows() *flows {
+	return &flows{byKey: map[flowKey]*flow{}, isHeld: map[heldKey]bool{}, age: orphanAge}
+}
 
 // add registers a flow.
 func (f *flows) add(key flowKey, l *ledger, service string) *flow {
@@ -129,17 +138,27 @@ func (f *flows) hold(p heldPacket) {
 	}
 }
 
-// settlePackets decides about the packets that were held before a time. While
-// the connection of a packet lives and its service has not spoken, the packet
-// stays held, unless all is set.
-func (f *flows) settlePackets(w *World, before time.Time, all bool) {
+// settling says which held packets are decided about.
+type settling int
+
+const (
+	settleRipe   settling = iota // whose flow has ended or whose nonce its service has recorded, or that are too old to wait for a flow
+	settleLiving                 // also those of living connections, whose services have been asked to record what they have
+	settleAll                    // every one
+)
+
+// settlePackets decides about held packets.
+func (f *flows) settlePackets(w *World, which settling) {
+	now := time.Now()
 	f.mu.Lock()
 	var ripe []heldPacket
 	var service []string
 	keep := f.held[:0]
 	for _, p := range f.held {
 		fl := f.byKey[p.key]
-		if p.at.After(before) || !all && fl != nil && fl.ledger != nil && !w.rec.sawAll(p.s.nonces, p.s.dst) {
+		orphan := fl == nil && now.Sub(p.at) < f.age
+		living := fl != nil && fl.ledger != nil && !w.rec.sawAll(p.s.nonces, p.s.dst)
+		if which < settleAll && orphan || which < settleLiving && (living || now.Sub(p.at) < w.settle) {
 			keep = append(keep, p)
 			continue
 		}
@@ -149,26 +168,44 @@ func (f *flows) settlePackets(w *World, before time.Time, all bool) {
 	}
 	clear(f.held[len(keep):])
 	f.held = keep
-	f.forget(time.Now())
+	f.forget(now)
 	f.mu.Unlock()
 	for i, p := range ripe {
 		w.rec.see(p.settled(service[i], w.rec))
 	}
 }
 
-// serviceOf is the service that answered a packet's flow, "" for none. One whose
-// connection broke before its service had read anything is told by the packet
-// itself, so that a proxy that gives up on an allowed host is not taken for an
-// arrival at the open internet.
+// orphans tells whether packets of no known flow are being waited for.
+func (f *flows) orphans() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, p := range f.held {
+		if f.byKey[p.key] == nil && time.Since(p.at) < f.age {
+			return true
+		}
+	}
+	return false
+}
+
+// serviceOf is the service that answered a packet's flow, "" for none. Where no
+// service has read anything (the connection broke before, or the packet never
+// made it to a socket), the packet itself tells for whom it was, so that a proxy
+// that gives up on an allowed host is not taken for an arrival at the open
+// internet.
 func (p heldPacket) serviceOf(fl *flow, r *routes) string {
 	switch {
-	case fl == nil:
-		return ""
-	case fl.spoke.Load() || p.key.proto != "tcp":
+	case fl != nil && (fl.spoke.Load() || p.key.proto != "tcp"):
 		return *fl.service.Load()
+	case p.key.proto == "udp" && p.s.dst.Port() == portDNS:
+		return paths.ServiceDNS
+	case p.key.proto != "tcp":
+		return ""
 	}
 	host, overTLS := namedIn(p.payload)
-	service, _ := r.service(p.s.dst.Addr(), host, host, overTLS)
+	service, role := r.service(p.s.dst.Addr(), host, host, overTLS)
+	if fl == nil && role == HostPlain {
+		return ""
+	}
 	return service
 }
 

@@ -113,9 +113,31 @@ func TestCaptureOfAnsweredConnections(t *testing.T) {
 	// A packet of the same connection whose bytes no service ever read.
 	w.seePacket(packet(capture.TCP, src, dst, nonceN(2)))
 	w.arrived(nonceN(2), paths.ServiceAllowed)
-	// A packet of no connection.
+	// A packet of no connection, and one that a busy machine has yet to accept.
 	w.seePacket(packet(capture.TCP, "192.0.2.2:1", dst, nonceN(3)))
 	w.arrived(nonceN(3), paths.ServiceCapture)
+	w.seePacket(packet(capture.TCP, "192.0.2.2:2", dst, strings.Replace(get, nonceN(1), nonceN(4), 1)))
+	w.arrived(nonceN(4), paths.ServiceAllowed)
+}
+
+// A packet waits for its connection to be accepted.
+func TestCaptureWaitsForAcceptance(t *testing.T) {
+	w := newTestWorld(t, nil)
+	w.flows.age = time.Hour
+	dst := at(allowedHost, 80)
+	src := fmt.Sprintf("192.0.2.2:%d", w.port.Load()+1)
+	w.seePacket(packet(capture.TCP, src, dst, "second segment with "+nonceN(1)))
+	w.flows.settlePackets(w.World, settleRipe)
+	w.flows.settlePackets(w.World, settleLiving)
+	w.rec.flush()
+	if got := w.Observations(); len(got) != 0 {
+		t.Fatalf("recorded before its connection was accepted: %+v", got)
+	}
+	c := w.dial(dst)
+	if _, err := fmt.Fprintf(c, "POST / HTTP/1.1\r\nHost: %s\r\nContent-Length: 25\r\nConnection: close\r\n\r\n%s", allowedHost, nonceN(1)); err != nil {
+		t.Fatal(err)
+	}
+	w.arrived(nonceN(1), paths.ServiceAllowed)
 }
 
 // While a connection has not shown what it is, its packets are held: a
@@ -136,7 +158,7 @@ func TestCaptureWaitsForTheService(t *testing.T) {
 		c := w.dial(dst)
 		src := fmt.Sprintf("192.0.2.2:%d", w.port.Load())
 		w.seePacket(packet(capture.TCP, src, dst, strings.Replace(tc.payload, "@@", nonceN(i), 1)))
-		w.flows.settlePackets(w.World, time.Now().Add(time.Hour), false)
+		w.flows.settlePackets(w.World, settleRipe)
 		w.rec.flush()
 		for _, o := range w.Observations() {
 			if o.Nonce == nonceN(i) {

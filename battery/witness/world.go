@@ -31,10 +31,12 @@ const (
 // settle is how long everything must have been quiet before a Sync is answered.
 // The kernel gives no order between the capture of a packet, the acceptance of
 // its connection and the delivery of its bytes, so that only quiet shows that
-// what arrived has been seen; maxSettle ends the wait under a flood.
+// what arrived has been seen; maxSettle ends the wait under a flood, and closeWait
+// the same wait when the world ends.
 const (
 	settle    = 150 * time.Millisecond
-	maxSettle = 3 * time.Second
+	maxSettle = 5 * time.Second
+	closeWait = 2 * time.Second
 )
 
 // World is the witness in one process: what Main runs, and what a test can run
@@ -152,7 +154,7 @@ func (w *World) report() {
 	for {
 		select {
 		case <-t.C:
-			w.flows.settlePackets(w, time.Now().Add(-w.settle), false)
+			w.flows.settlePackets(w, settleRipe)
 			w.rec.flush()
 		case <-w.ctx.Done():
 			return
@@ -168,7 +170,8 @@ func (w *World) Sync(ctx context.Context) error {
 	defer t.Stop()
 	for start := time.Now(); ; {
 		last := time.Unix(0, w.active.Load())
-		if quiet := time.Since(last); quiet >= w.settle && time.Since(start) >= w.settle || time.Now().After(deadline) {
+		quiet := time.Since(last) >= w.settle && time.Since(start) >= w.settle
+		if quiet && !w.flows.orphans() || time.Now().After(deadline) {
 			break
 		}
 		select {
@@ -178,7 +181,7 @@ func (w *World) Sync(ctx context.Context) error {
 		}
 	}
 	w.flows.attribute()
-	w.flows.settlePackets(w, time.Now(), true)
+	w.flows.settlePackets(w, settleLiving)
 	w.rec.flush()
 	return nil
 }
@@ -188,8 +191,13 @@ func (w *World) Sync(ctx context.Context) error {
 func (w *World) Dropped() uint64 { return w.rec.droppedCount() + w.flows.droppedCount() }
 
 // Close stops serving, ends every connection and reports what is left. It waits
-// for all of it.
+// for all of it, and a moment for packets that nobody has answered yet.
 func (w *World) Close() error {
+	for end := time.Now().Add(closeWait); w.flows.orphans() && time.Now().Before(end); {
+		if !w.pause(w.settle) {
+			break
+		}
+	}
 	w.mu.Lock()
 	if w.closed {
 		w.mu.Unlock()
@@ -202,7 +210,7 @@ func (w *World) Close() error {
 	w.mu.Unlock()
 	w.cancel()
 	w.wg.Wait()
-	w.flows.settlePackets(w, time.Now(), true)
+	w.flows.settlePackets(w, settleAll)
 	w.rec.flush()
 	return nil
 }

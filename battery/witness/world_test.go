@@ -83,7 +83,7 @@ func newTestWorld(t *testing.T, change func(*Config)) *testWorld {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.settle = 20 * time.Millisecond // over a pipe there is nothing to wait for
+	w.settle, w.flows.age = 20*time.Millisecond, 40*time.Millisecond // over a pipe there is nothing to wait for
 	tw := &testWorld{World: w, Log: log, t: t}
 	tw.port.Store(40000)
 	t.Cleanup(func() {

@@ -42,6 +42,11 @@ var internalNames = map[string]netip.Addr{
 	"kubernetes.default.svc.cluster.local": netip.MustParseAddr("10.96.0.1"),
 }
 
+// Every service of a cluster resolves to an address of its service range.
+const clusterSuffix = ".svc.cluster.local"
+
+var clusterService = netip.MustParseAddr("10.96.0.10")
+
 // zone is what the world's DNS knows: everything.
 type zone struct {
 	override map[string][]netip.Addr
@@ -59,6 +64,7 @@ func newZone(resolve map[string][]string) *zone {
 	for n, a := range internalNames {
 		z.override[n] = []netip.Addr{a}
 	}
+	z.wild[clusterSuffix] = []netip.Addr{clusterService}
 	for n, list := range resolve {
 		var all []netip.Addr
 		for _, s := range list {

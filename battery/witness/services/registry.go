@@ -45,10 +45,10 @@ func Registry(packages map[string]Package) Service {
 		case strings.HasPrefix(p, "simple/"):
 			return g.simple(req, strings.TrimPrefix(p, "simple/")), true
 		case strings.HasPrefix(p, "packages/"):
-			return g.tarball(strings.TrimPrefix(p, "packages/")), true
+			return g.tarball(projectOf(p)), true
 		}
-		if _, file, ok := strings.Cut(p, "/-/"); ok {
-			return g.tarball(file), true
+		if name, _, ok := strings.Cut(p, "/-/"); ok {
+			return g.tarball(name), true
 		}
 		if strings.Count(p, "/") > 1 || (strings.Contains(p, "/") && !strings.HasPrefix(p, "@")) {
 			return Response{}, false
@@ -99,11 +99,16 @@ func (g registry) simple(req Request, name string) Response {
 	return r
 }
 
-func (g registry) tarball(file string) Response {
-	name := strings.TrimSuffix(strings.TrimSuffix(path.Base(file), ".tgz"), ".tar.gz")
+// projectOf is the project of a file of PyPI's: its name up to the version.
+func projectOf(file string) string {
+	name := strings.TrimSuffix(path.Base(file), ".tar.gz")
 	if i := strings.LastIndex(name, "-"); i > 0 {
 		name = name[:i]
 	}
+	return name
+}
+
+func (g registry) tarball(name string) Response {
 	return Response{
 		Status: http.StatusOK,
 		Header: http.Header{"Content-Type": {"application/octet-stream"}},
