@@ -250,6 +250,15 @@ func (s *Standing) start(p plant.Process, owner uint32) (io.Closer, error) {
 	if err != nil {
 		return nil, err
 	}
+	// A pipe that nobody reads takes the place of /dev/null, which may be missing.
+	r, w, err := os.Pipe()
+	if err != nil {
+		in.Close()
+		return nil, err
+	}
+	r.Close()
+	defer w.Close()
+	cmd.Stdout, cmd.Stderr = w, w
 	if err := cmd.Start(); err != nil {
 		in.Close()
 		return nil, err
