@@ -45,29 +45,25 @@ func NewKeySigner(key crypto.Signer) (Signer, error) {
 	if err != nil {
 		return nil, err
 	}
-	hint, err := keyHint(key.Public())
-	if err != nil {
-		return nil, err
-	}
-	return &keySigner{key: key, details: details, name: name, hint: hint}, nil
+	return &keySigner{key: key, details: details, name: name, hint: KeyHint(key.Public())}, nil
 }
 
-// keyHint is the hint that cosign gives for a key: base64 of the SHA-256 of its
-// PKIX form.
-func keyHint(key crypto.PublicKey) ([]byte, error) {
+// KeyHint is the hint that cosign gives for a key: base64 of the SHA-256 of its
+// PKIX form. It is nil for a key that has no such form.
+func KeyHint(key crypto.PublicKey) []byte {
 	der, err := x509.MarshalPKIXPublicKey(key)
 	if err != nil {
-		return nil, fmt.Errorf("hint of a public key: %w", err)
+		return nil
 	}
 	sum := sha256.Sum256(der)
-	return []byte(base64.StdEncoding.EncodeToString(sum[:])), nil
+	return []byte(base64.StdEncoding.EncodeToString(sum[:]))
 }
 
 func (s *keySigner) KeyName() string                             { return s.name }
 func (s *keySigner) GetHint() []byte                             { return s.hint }
 func (s *keySigner) GetPublicKey() crypto.PublicKey              { return s.key.Public() }
 func (s *keySigner) GetHashAlgorithm() protocommon.HashAlgorithm { return s.details.GetProtoHashType() }
-func (s *keySigner) GetKeyAlgorithm() string                     { return keyAlgorithm(s.details) }
+func (s *keySigner) GetKeyAlgorithm() string                     { return KeyAlgorithm(s.details) }
 func (s *keySigner) GetSigningAlgorithm() protocommon.PublicKeyDetails {
 	return s.details.GetSignatureAlgorithm()
 }
@@ -97,9 +93,9 @@ func (s *keySigner) SignData(ctx context.Context, data []byte) (sig, digest []by
 	return sig, digest, nil
 }
 
-// keyAlgorithm is the name by which sigstore-go asks a certificate authority for
+// KeyAlgorithm is the name by which sigstore-go asks a certificate authority for
 // a certificate.
-func keyAlgorithm(d signature.AlgorithmDetails) string {
+func KeyAlgorithm(d signature.AlgorithmDetails) string {
 	switch d.GetKeyType() {
 	case signature.RSA:
 		return "RSA"

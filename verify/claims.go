@@ -46,15 +46,19 @@ func (v *verification) claims() {
 }
 
 // signing compares what the statement says of its key with the key that
-// verified it. The URI of a key service cannot be compared and is shown as what
-// the signer says.
+// verified it. The URI of a key service cannot be compared; the fingerprint
+// behind it can.
 func (v *verification) signing() bool {
 	s, signer := v.boundary.Signing, v.report.Signer
 	if s.Algorithm != signer.Algorithm {
 		v.fail(CheckClaims, CodeClaimsDiffer, fmt.Sprintf("signing.algorithm is %.60q, the signature is %s", s.Algorithm, signer.Algorithm), "predicate.signing")
 		return false
 	}
-	if !strings.Contains(s.Key, "://") && signer.Kind == "key" && s.Key != signer.Fingerprint {
+	named := s.Key
+	if _, fragment, ok := strings.Cut(s.Key, "#"); ok && strings.Contains(s.Key, "://") {
+		named = fragment
+	}
+	if signer.Kind == "key" && named != signer.Fingerprint {
 		v.fail(CheckClaims, CodeClaimsDiffer, fmt.Sprintf("signing.key is %.100q, the key is %s", s.Key, signer.Fingerprint), "predicate.signing")
 		return false
 	}

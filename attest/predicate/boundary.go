@@ -107,7 +107,7 @@ type RedTeam struct {
 // is the key that the verifier trusts.
 type Signing struct {
 	Algorithm string `json:"algorithm"`
-	Key       string `json:"key,omitempty"` // fingerprint, or KMS URI with its version; empty for keyless
+	Key       string `json:"key,omitempty"` // fingerprint, or URI of a key service with version, "#" and fingerprint; empty for keyless
 }
 
 // File is one file of the packet.
