@@ -1,0 +1,109 @@
+// Wallproof-kms is the helper that holds the clients of the key services of
+// Google Cloud, AWS, Azure and HashiCorp Vault or OpenBao, so that the programs
+// that verify do not carry them. It speaks Sigstore's KMS plugin protocol and is
+// installed under one name a service:
+//
+//	sigstore-kms-gcpkms  sigstore-kms-awskms  sigstore-kms-azurekms  sigstore-kms-hashivault
+//
+// so it also serves every other tool that knows the protocol. Beyond it,
+//
+//	sigstore-kms-SCHEME describe SCHEME://…
+//
+// prints one JSON object: the reference with the version of the key that signs,
+// its protection level and its state.
+//
+// A test or private endpoint for Google's service is named by
+// WALLPROOF_GCPKMS_ENDPOINT (host:port); WALLPROOF_GCPKMS_PLAINTEXT=1 drops TLS
+// and credentials, and works only towards this machine.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/sigstore/sigstore/pkg/signature"
+	"github.com/sigstore/sigstore/pkg/signature/kms"
+	_ "github.com/sigstore/sigstore/pkg/signature/kms/aws"
+	_ "github.com/sigstore/sigstore/pkg/signature/kms/azure"
+	"github.com/sigstore/sigstore/pkg/signature/kms/cliplugin/common"
+	"github.com/sigstore/sigstore/pkg/signature/kms/cliplugin/handler"
+	_ "github.com/sigstore/sigstore/pkg/signature/kms/gcp"
+	_ "github.com/sigstore/sigstore/pkg/signature/kms/hashivault"
+)
+
+const prefix = "sigstore-kms-"
+
+// callTimeout bounds a call to a key service when the caller sets no deadline.
+const callTimeout = 60 * time.Second
+
+func main() {
+	scheme := strings.TrimSuffix(strings.TrimPrefix(filepath.Base(os.Args[0]), prefix), ".exe")
+	if len(os.Args) == 3 && os.Args[1] == "describe" {
+		if err := printDescription(os.Stdout, os.Args[2]); err != nil {
+			fmt.Fprintln(os.Stderr, filepath.Base(os.Args[0])+":", err)
+			os.Exit(1)
+		}
+		return
+	}
+	if err := serve(os.Stdout, os.Stdin, scheme, os.Args); err != nil {
+		fmt.Fprintln(os.Stderr, filepath.Base(os.Args[0])+":", err)
+		os.Exit(1)
+	}
+}
+
+// serve answers one call of the protocol.
+func serve(stdout io.Writer, stdin io.Reader, scheme string, args []string) error {
+	plugin, err := handler.GetPluginArgs(args)
+	if err != nil {
+		return handler.WriteErrorResponse(stdout, err)
+	}
+	if plugin.InitOptions == nil || plugin.MethodArgs == nil {
+		return handler.WriteErrorResponse(stdout, fmt.Errorf("init options or method are missing"))
+	}
+	deadline := time.Now().Add(callTimeout)
+	if d := plugin.InitOptions.CtxDeadline; d != nil {
+		deadline = *d
+	}
+	ctx, cancel := context.WithDeadline(context.Background(), deadline)
+	defer cancel()
+	sv, err := open(ctx, scheme, plugin.InitOptions)
+	if err != nil {
+		return handler.WriteErrorResponse(stdout, err)
+	}
+	_, err = handler.Dispatch(stdout, stdin, plugin, sv)
+	return err
+}
+
+func open(ctx context.Context, scheme string, init *common.InitOptions) (kms.SignerVerifier, error) {
+	var opts []signature.RPCOption
+	if scheme == "gcpkms" {
+		opts = gcpOptions()
+	}
+	return kms.Get(ctx, scheme+"://"+init.KeyResourceID, init.HashFunc, opts...)
+}
+
+// description is what describe prints.
+type description struct {
+	URI        string `json:"uri"`
+	Protection string `json:"protection,omitempty"`
+	State      string `json:"state,omitempty"`
+}
+
+func printDescription(w io.Writer, ref string) error {
+	ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
+	defer cancel()
+	d := description{URI: ref}
+	if strings.HasPrefix(ref, "gcpkms://") {
+		var err error
+		if d, err = describeGCP(ctx, ref); err != nil {
+			return err
+		}
+	}
+	return json.NewEncoder(w).Encode(d)
+}
