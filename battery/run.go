@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/wallproof/wallproof/attest/manifest"
@@ -210,13 +211,7 @@ func (r *run) writeRun(started string) error {
 		return err
 	}
 	img := r.opt.Image
-	isolation := map[string]string{}
-	for k, v := range r.driver.Facts {
-		isolation["driver."+k] = v
-	}
-	for k, v := range r.facts {
-		isolation[k] = v
-	}
+	isolation := r.isolation()
 	enforcement := manifest.Enforcement{State: r.attack.enforcement}
 	if enforcement.State == manifest.EnforcementNothing {
 		enforcement.Reason = "the policy restricts, injects and brokers nothing"
@@ -233,6 +228,26 @@ func (r *run) writeRun(started string) error {
 		Substitutions: substitutions(),
 		Started:       started,
 	})
+}
+
+// isolation is what was measured inside, beside what the driver says of itself.
+// Whether the kernel is the host's is told by comparing what both say they are.
+func (r *run) isolation() map[string]string {
+	out := map[string]string{}
+	for k, v := range r.driver.Facts {
+		out["driver."+k] = v
+	}
+	for k, v := range r.facts {
+		out[k] = v
+	}
+	out["kernelVersion"], out["kernel"] = r.facts["kernel"], "own"
+	host, err := os.ReadFile("/proc/version")
+	if inside := strings.TrimSpace(r.facts["kernel"]); err != nil || inside == "" {
+		out["kernel"] = "not measured"
+	} else if strings.HasPrefix(strings.TrimSpace(string(host)), inside) {
+		out["kernel"] = "shared"
+	}
+	return out
 }
 
 // substitutions lists what stood in for the real thing.
