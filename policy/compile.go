@@ -84,7 +84,7 @@ func (e *Evaluator) build(pp PhasePolicy) *Error {
 		b := &e.policy.Broker[i]
 		id, _ := set.names.Find(b.Host)
 		e.brokers[id] = append(e.brokers[id], b)
-		set.nameNodes[id].flags |= nodeBroker
+		set.names.At(id).flags |= nodeBroker
 	}
 	e.services = map[string]*Service{}
 	for i := range e.policy.Services {
@@ -104,7 +104,7 @@ func (e *Evaluator) addRules() {
 			}
 			id, _ := e.set.names.Find(r.Host)
 			e.inject.byName[id] = append(e.inject.byName[id], r)
-			e.set.nameNodes[id].flags |= nodeInject
+			e.set.names.At(id).flags |= nodeInject
 		}
 	}
 }

@@ -70,7 +70,7 @@ func (e *Evaluator) name(h host.Host, port uint16) (Decision, bool) {
 	intercept, special := false, Reason("")
 	walk := e.walk(h.Name())
 	for walk.next() {
-		n := &e.set.nameNodes[walk.id]
+		n := e.set.names.At(walk.id)
 		kinds := walk.kinds()
 		if !g.decided {
 			e.set.gate(&g, *n, walk.id, true, kinds, port)
@@ -236,7 +236,7 @@ func (e *Evaluator) Request(r Request) Decision {
 		})
 	} else {
 		for walk := e.walk(r.Host.Name()); !g.decided && !ambiguous && walk.next(); {
-			each(e.set.nameNodes[walk.id], walk.id, true, walk.kinds())
+			each(*e.set.names.At(walk.id), walk.id, true, walk.kinds())
 		}
 	}
 	if ambiguous {

@@ -16,8 +16,7 @@ import (
 // up: names and prefixes lead to nodes, a node to its rules. A million entries
 // take some 80 bytes each.
 type ruleSet struct {
-	names       *index.Names
-	nameNodes   []node // by id in names
+	names       *index.Names[node]
 	prefixes    *index.Prefixes
 	prefixNodes []node      // by id in prefixes
 	prefixTexts index.Texts // by id in prefixes
@@ -105,7 +104,7 @@ type specKey struct {
 func newRuleSet(pp PhasePolicy, extra []string) (*ruleSet, *Error) {
 	allow := pp.Allowed()
 	s := &ruleSet{
-		names:    index.NewNames(len(allow) + len(pp.Block) + len(extra) + 64),
+		names:    index.NewNames[node](len(allow) + len(pp.Block) + len(extra) + 64),
 		prefixes: index.NewPrefixes(),
 		paths:    map[uint32]pathRules{},
 		methods:  map[string]uint8{},
@@ -223,7 +222,6 @@ func (b *builder) finish() *Error {
 	b.items = slices.CompactFunc(b.items, func(x, y item) bool {
 		return b.compare(x, y) == 0 && x.rule.spec == y.rule.spec && x.rule.flags == y.rule.flags && b.text(x) == b.text(y)
 	})
-	s.nameNodes = make([]node, s.names.Len())
 	s.prefixNodes = make([]node, s.prefixes.Len())
 	s.rules = make([]rule, len(b.items))
 	for i, it := range b.items {
@@ -259,7 +257,7 @@ func (b *builder) finish() *Error {
 	}{{host.LocalNames(), nodeLoopback}, {host.MetadataNames(), nodeMetadata}} {
 		for _, name := range m.names {
 			if id, ok := s.names.Find(name); ok {
-				s.nameNodes[id].flags |= m.flag
+				s.names.At(id).flags |= m.flag
 			}
 		}
 	}
@@ -268,7 +266,7 @@ func (b *builder) finish() *Error {
 
 func (b *builder) nodeOf(it item) *node {
 	if it.isName {
-		return &b.set.nameNodes[it.node]
+		return b.set.names.At(it.node)
 	}
 	return &b.set.prefixNodes[it.node]
 }
@@ -382,8 +380,8 @@ func (s *ruleSet) each(fn func(r ref) bool) {
 		}
 		return true
 	}
-	for id, n := range s.nameNodes {
-		if !walk(n, uint32(id), true) {
+	for id := range uint32(s.names.Len()) {
+		if !walk(*s.names.At(id), id, true) {
 			return
 		}
 	}

@@ -9,7 +9,7 @@ import (
 )
 
 func TestNames(t *testing.T) {
-	n := NewNames(0)
+	n := NewNames[int](0)
 	want := map[string]uint32{}
 	for i := range 5000 {
 		name := fmt.Sprintf("h%d.%s", i%2500, strings.Repeat("x.", i%7)+"example")
@@ -21,13 +21,14 @@ func TestNames(t *testing.T) {
 			t.Fatalf("%s has the ids %d and %d", name, old, id)
 		}
 		want[name] = id
+		*n.At(id) = int(id) * 3
 	}
 	n.Freeze()
 	if n.Len() != len(want) {
 		t.Fatalf("%d names, want %d", n.Len(), len(want))
 	}
 	for name, id := range want {
-		if got, ok := n.Find(name); !ok || got != id || n.Name(id) != name || n.Pattern(id) != "*."+name {
+		if got, ok := n.Find(name); !ok || got != id || n.Name(id) != name || n.Pattern(id) != "*."+name || *n.At(id) != int(id)*3 {
 			t.Fatalf("Find(%s) = %d, %t; want %d (%s)", name, got, ok, id, n.Pattern(id))
 		}
 	}

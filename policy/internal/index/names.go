@@ -12,37 +12,40 @@ import (
 	"strings"
 )
 
-// Names maps host names to ids, which count from 0 in the order of Add. Names
-// of other than 1 to 253 bytes are no names. It is built first and only read
-// afterwards; reading is safe for concurrent use.
+// Names maps host names to ids, which count from 0 in the order of Add, and to
+// values. Names of other than 1 to 253 bytes are no names. It is built first and
+// only read afterwards; reading is safe for concurrent use.
 //
 // Layout: the names lie one behind the other in one text, each with "*." in
 // front so that a pattern is a part of it too; a name is 6 bytes beside that. A
 // slot is 8 bytes: half of the hash and the id, so that a name that is absent is
 // almost always told by the slot alone. Tables are at most 3/4 full.
-type Names struct {
+type Names[T any] struct {
 	seed  maphash.Seed
 	text  strings.Builder
-	names []span
+	names []entry[T]
 	slots []uint64
 	depth [2]uint64 // bit n-1: there is a name of n labels
 }
 
-type span struct {
-	off uint32
-	len uint8
+// entry lies beside its value, so that a look-up that finds a name has the value
+// in the same line of the cache.
+type entry[T any] struct {
+	off   uint32
+	len   uint8
+	value T
 }
 
 const prefix = "*."
 
 // NewNames returns an empty table with room for n names.
-func NewNames(n int) *Names {
-	t := &Names{seed: maphash.MakeSeed(), names: make([]span, 0, n)}
+func NewNames[T any](n int) *Names[T] {
+	t := &Names[T]{seed: maphash.MakeSeed(), names: make([]entry[T], 0, n)}
 	t.resize(max(8, n+n/3+1))
 	return t
 }
 
-func (t *Names) resize(least int) {
+func (t *Names[T]) resize(least int) {
 	size := 1 << bits.Len(uint(least-1))
 	t.slots = make([]uint64, size)
 	for id := range t.names {
@@ -52,7 +55,7 @@ func (t *Names) resize(least int) {
 
 // place puts an id into the first free slot. A slot is 0 when free, so ids are
 // kept with 1 added.
-func (t *Names) place(hash uint64, id uint32) {
+func (t *Names[T]) place(hash uint64, id uint32) {
 	mask := uint64(len(t.slots) - 1)
 	i := hash & mask
 	for t.slots[i] != 0 {
@@ -62,17 +65,17 @@ func (t *Names) place(hash uint64, id uint32) {
 }
 
 // Name returns a name by its id.
-func (t *Names) Name(id uint32) string { return t.Pattern(id)[len(prefix):] }
+func (t *Names[T]) Name(id uint32) string { return t.Pattern(id)[len(prefix):] }
 
 // Pattern returns "*." and a name by its id.
-func (t *Names) Pattern(id uint32) string {
+func (t *Names[T]) Pattern(id uint32) string {
 	s := t.names[id]
 	return t.text.String()[s.off : s.off+uint32(len(prefix))+uint32(s.len)]
 }
 
 // Add returns the id of a name, a new one when it is not there yet. It fails
 // when the names together exceed 4 GiB.
-func (t *Names) Add(name string) (uint32, error) {
+func (t *Names[T]) Add(name string) (uint32, error) {
 	if id, ok := t.Find(name); ok {
 		return id, nil
 	}
@@ -86,7 +89,7 @@ func (t *Names) Add(name string) (uint32, error) {
 		t.resize(len(t.slots) * 2)
 	}
 	id := uint32(len(t.names))
-	t.names = append(t.names, span{uint32(t.text.Len()), uint8(len(name))})
+	t.names = append(t.names, entry[T]{off: uint32(t.text.Len()), len: uint8(len(name))})
 	t.text.WriteString(prefix)
 	t.text.WriteString(name)
 	t.place(maphash.String(t.seed, name), id)
@@ -96,9 +99,9 @@ func (t *Names) Add(name string) (uint32, error) {
 }
 
 // Freeze drops the room that was kept for more names.
-func (t *Names) Freeze() {
+func (t *Names[T]) Freeze() {
 	shrink(&t.text)
-	t.names = append(make([]span, 0, len(t.names)), t.names...)
+	t.names = append(make([]entry[T], 0, len(t.names)), t.names...)
 }
 
 // shrink drops the room that a builder keeps for more.
@@ -110,7 +113,7 @@ func shrink(b *strings.Builder) {
 }
 
 // Find returns the id of a name.
-func (t *Names) Find(name string) (uint32, bool) {
+func (t *Names[T]) Find(name string) (uint32, bool) {
 	hash := maphash.String(t.seed, name)
 	mask := uint64(len(t.slots) - 1)
 	for i := hash & mask; ; i = (i + 1) & mask {
@@ -126,11 +129,14 @@ func (t *Names) Find(name string) (uint32, bool) {
 	}
 }
 
+// At returns the value of a name, to be set while building and read afterwards.
+func (t *Names[T]) At(id uint32) *T { return &t.names[id].value }
+
 // HasDepth reports whether any name has so many labels.
-func (t *Names) HasDepth(labels int) bool {
+func (t *Names[T]) HasDepth(labels int) bool {
 	labels--
 	return labels >= 0 && labels < 128 && t.depth[labels/64]>>(labels%64)&1 != 0
 }
 
 // Len returns the number of names.
-func (t *Names) Len() int { return len(t.names) }
+func (t *Names[T]) Len() int { return len(t.names) }
