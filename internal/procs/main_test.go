@@ -160,7 +160,7 @@ func roleSilent() error {
 	if _, err := Join(&config{}); err != nil {
 		return err
 	}
-	select {}
+	time.Sleep(time.Hour) // a timer, because a program without any is ended as deadlocked
 }
 
 func roleCrash() error { panic("out of cheese") }
@@ -182,7 +182,7 @@ func roleStubborn() error {
 	if err := child.Ready(true); err != nil {
 		return err
 	}
-	select {}
+	time.Sleep(time.Hour) // a timer, because a program without any is ended as deadlocked
 }
 
 func roleGarbage() error {
@@ -194,7 +194,7 @@ func roleGarbage() error {
 		return err
 	}
 	fmt.Println("panic: not a message")
-	select {}
+	time.Sleep(time.Hour) // a timer, because a program without any is ended as deadlocked
 }
 
 func roleLongLine() error {
@@ -206,7 +206,7 @@ func roleLongLine() error {
 		return err
 	}
 	fmt.Printf(`{"event":"%s"}`+"\n", bytes.Repeat([]byte("x"), MaxLine))
-	select {}
+	time.Sleep(time.Hour) // a timer, because a program without any is ended as deadlocked
 }
 
 func roleTwice() error {
@@ -216,7 +216,7 @@ func roleTwice() error {
 	}
 	_ = child.Ready(1)
 	_ = child.Ready(2)
-	select {}
+	time.Sleep(time.Hour) // a timer, because a program without any is ended as deadlocked
 }
 
 func roleEarly() error {
@@ -225,7 +225,7 @@ func roleEarly() error {
 		return err
 	}
 	_ = child.Event("too soon")
-	select {}
+	time.Sleep(time.Hour) // a timer, because a program without any is ended as deadlocked
 }
 
 func roleStrict() error {
@@ -289,7 +289,7 @@ func roleParent() error {
 		return err
 	}
 	fmt.Println("up")
-	select {}
+	time.Sleep(time.Hour) // a timer, because a program without any is ended as deadlocked
 }
 
 func init() {
@@ -301,7 +301,7 @@ func init() {
 		if err := child.Ready(true); err != nil {
 			return err
 		}
-		select {}
+		time.Sleep(time.Hour) // a timer, because a program without any is ended as deadlocked
 	}
 }
 
