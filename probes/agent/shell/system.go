@@ -98,33 +98,39 @@ func printenv(_ context.Context, c *call) error {
 	return nil
 }
 
-// sh is sh -c SCRIPT [NAME ARG…], sh FILE [ARG…], or a script on standard input.
+// sh is sh [-eux] -c SCRIPT [NAME ARG…], sh FILE [ARG…], or a script on standard
+// input. Other options change nothing here.
 func sh(ctx context.Context, c *call) error {
 	args := c.args
-	for len(args) > 0 && strings.HasPrefix(args[0], "-") && args[0] != "-c" && args[0] != "-" {
-		if strings.HasSuffix(args[0], "c") && !strings.HasPrefix(args[0], "--") { // -lc, -ec
-			args = append([]string{"-c"}, args[1:]...)
-			break
+	set, inline := "", false
+	for len(args) > 0 && len(args[0]) > 1 && args[0][0] == '-' {
+		if !strings.HasPrefix(args[0], "--") {
+			inline = inline || strings.Contains(args[0], "c")
+			for _, letter := range args[0][1:] {
+				if strings.ContainsRune("eux", letter) {
+					set += "set -" + string(letter) + "\n"
+				}
+			}
 		}
 		args = args[1:]
 	}
 	switch {
-	case len(args) > 1 && args[0] == "-c":
-		return c.script(ctx, c.environ(), args[1], args[min(3, len(args)):]...)
-	case len(args) == 1 && args[0] == "-c":
+	case inline && len(args) == 0:
 		return errUsage("a script is missing after -c")
+	case inline:
+		return c.script(ctx, c.environ(), set+args[0], args[min(2, len(args)):]...)
 	case len(args) > 0 && args[0] != "-":
 		b, err := os.ReadFile(c.path(args[0]))
 		if err != nil {
 			return err
 		}
-		return c.script(ctx, c.environ(), string(b), args[1:]...)
+		return c.script(ctx, c.environ(), set+string(b), args[1:]...)
 	}
 	b, err := io.ReadAll(io.LimitReader(c.in, maxRead))
 	if err != nil {
 		return err
 	}
-	return c.script(ctx, c.environ(), string(b))
+	return c.script(ctx, c.environ(), set+string(b))
 }
 
 // maxSleep bounds one sleep; the call's context bounds it as well.
