@@ -160,7 +160,9 @@ func roleSilent() error {
 	if _, err := Join(&config{}); err != nil {
 		return err
 	}
-	time.Sleep(time.Hour) // a timer, because a program without any is ended as deadlocked
+	for {
+		time.Sleep(time.Hour) // a timer, because a program without any is ended as deadlocked
+	}
 }
 
 func roleCrash() error { panic("out of cheese") }
@@ -182,7 +184,9 @@ func roleStubborn() error {
 	if err := child.Ready(true); err != nil {
 		return err
 	}
-	time.Sleep(time.Hour) // a timer, because a program without any is ended as deadlocked
+	for {
+		time.Sleep(time.Hour) // a timer, because a program without any is ended as deadlocked
+	}
 }
 
 func roleGarbage() error {
@@ -194,7 +198,9 @@ func roleGarbage() error {
 		return err
 	}
 	fmt.Println("panic: not a message")
-	time.Sleep(time.Hour) // a timer, because a program without any is ended as deadlocked
+	for {
+		time.Sleep(time.Hour) // a timer, because a program without any is ended as deadlocked
+	}
 }
 
 func roleLongLine() error {
@@ -206,7 +212,9 @@ func roleLongLine() error {
 		return err
 	}
 	fmt.Printf(`{"event":"%s"}`+"\n", bytes.Repeat([]byte("x"), MaxLine))
-	time.Sleep(time.Hour) // a timer, because a program without any is ended as deadlocked
+	for {
+		time.Sleep(time.Hour) // a timer, because a program without any is ended as deadlocked
+	}
 }
 
 func roleTwice() error {
@@ -216,7 +224,9 @@ func roleTwice() error {
 	}
 	_ = child.Ready(1)
 	_ = child.Ready(2)
-	time.Sleep(time.Hour) // a timer, because a program without any is ended as deadlocked
+	for {
+		time.Sleep(time.Hour) // a timer, because a program without any is ended as deadlocked
+	}
 }
 
 func roleEarly() error {
@@ -225,7 +235,9 @@ func roleEarly() error {
 		return err
 	}
 	_ = child.Event("too soon")
-	time.Sleep(time.Hour) // a timer, because a program without any is ended as deadlocked
+	for {
+		time.Sleep(time.Hour) // a timer, because a program without any is ended as deadlocked
+	}
 }
 
 func roleStrict() error {
@@ -289,7 +301,9 @@ func roleParent() error {
 		return err
 	}
 	fmt.Println("up")
-	time.Sleep(time.Hour) // a timer, because a program without any is ended as deadlocked
+	for {
+		time.Sleep(time.Hour) // a timer, because a program without any is ended as deadlocked
+	}
 }
 
 func init() {
@@ -301,7 +315,9 @@ func init() {
 		if err := child.Ready(true); err != nil {
 			return err
 		}
-		time.Sleep(time.Hour) // a timer, because a program without any is ended as deadlocked
+		for {
+			time.Sleep(time.Hour) // a timer, because a program without any is ended as deadlocked
+		}
 	}
 }
 
