@@ -38,7 +38,7 @@ type Sandbox interface {
 	// error (a signal's is 128 + its number); err is for a command that could not
 	// be run or was cut off, ErrEnded among them. When ctx ends or Timeout passes the command and
 	// its process group are killed. Neither argv nor environment appears in an
-	// argv on the host.
+	// argv on the host, but for the command's own where the kernel is shared.
 	Exec(ctx context.Context, cmd Command) (exit int, err error)
 	// CopyIn writes a file inside.
 	// Missing parents are made; the file belongs to Spec.User. An existing file

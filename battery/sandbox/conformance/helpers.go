@@ -88,18 +88,29 @@ func (s *suite) left(t *testing.T, id string) []string {
 	return left
 }
 
-// cmdlines are the arguments of every process on the host.
-func cmdlines(t *testing.T) []string {
+// cmdlines are the arguments of every process on the host, by its id.
+func cmdlines(t *testing.T) map[string]string {
 	t.Helper()
 	files, err := filepath.Glob("/proc/[0-9]*/cmdline")
 	if err != nil {
 		t.Fatal(err)
 	}
-	var lines []string
+	lines := map[string]string{}
 	for _, f := range files {
 		if b, err := os.ReadFile(f); err == nil {
-			lines = append(lines, strings.ReplaceAll(string(b), "\x00", " "))
+			lines[filepath.Base(filepath.Dir(f))] = strings.ReplaceAll(string(b), "\x00", " ")
 		}
 	}
 	return lines
+}
+
+// sameProcesses says whether a process is in the test's own process namespace.
+func sameProcesses(t *testing.T, pid string) bool {
+	t.Helper()
+	own, err := os.Readlink("/proc/self/ns/pid")
+	if err != nil {
+		t.Fatal(err)
+	}
+	its, err := os.Readlink("/proc/" + pid + "/ns/pid")
+	return err == nil && its == own
 }

@@ -4,12 +4,14 @@ package drivers
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"strings"
 
 	"github.com/wallproof/wallproof/battery/sandbox"
 	"github.com/wallproof/wallproof/battery/sandbox/gvisor"
+	"github.com/wallproof/wallproof/battery/sandbox/runc"
 )
 
 // Default is the driver that is used when none is asked for.
@@ -27,7 +29,7 @@ type Options struct {
 
 // Names lists the drivers in the order in which they are shown.
 func Names() []string {
-	return []string{gvisor.Name}
+	return []string{gvisor.Name, runc.Name, runc.BareName}
 }
 
 // New makes the driver of that name. The error for an unknown name lists the
@@ -37,15 +39,24 @@ func New(name string, o Options) (sandbox.Driver, error) {
 	switch name {
 	case gvisor.Name:
 		return gvisor.New(gvisor.Options{StateDir: dir, Runtime: o.Runtime}), nil
+	case runc.Name, runc.BareName:
+		return runc.New(runc.Profile(name), runc.Options{StateDir: dir, Runtime: o.Runtime}), nil
 	}
 	return nil, fmt.Errorf("there is no sandbox driver %q; there are: %s", name, strings.Join(Names(), ", "))
 }
 
 // Sweep removes what sandboxes of any driver left below dir ("" for
-// DefaultStateDir) when their owner was killed; see gvisor.Sweep. It returns
-// the ids of what it removed.
+// DefaultStateDir) when their owner was killed; see gvisor.Sweep and runc.Sweep.
+// It returns the ids of what it removed, also when it returns an error about
+// others.
 func Sweep(ctx context.Context, dir string, keep func(id string) bool) ([]string, error) {
-	return gvisor.Sweep(ctx, stateDir(dir, gvisor.Name), keep)
+	removed, err := gvisor.Sweep(ctx, stateDir(dir, gvisor.Name), keep)
+	errs := []error{err}
+	for _, p := range []runc.Profile{runc.Hardened, runc.Bare} {
+		more, err := runc.Sweep(ctx, p, stateDir(dir, string(p)), keep)
+		removed, errs = append(removed, more...), append(errs, err)
+	}
+	return removed, errors.Join(errs...)
 }
 
 func stateDir(dir, driver string) string {

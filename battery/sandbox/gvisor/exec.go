@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/wallproof/wallproof/battery/sandbox"
+	"github.com/wallproof/wallproof/battery/sandbox/internal/bundle"
 	"github.com/wallproof/wallproof/battery/sandbox/internal/invoke"
 )
 
@@ -122,7 +123,7 @@ func (b *box) kill(pid <-chan string) {
 			ctx, cancel := context.WithTimeout(context.Background(), invoke.Grace)
 			defer cancel()
 			// A failure means that the command has ended, or the sandbox has.
-			_ = b.host.runtime.Run(ctx, os.DevNull, nil, b.dir.RootArg(), "kill", "--pgid="+p, b.spec.ID, "KILL")
+			_ = b.host.runtime.Run(ctx, bundle.RunOptions{Log: os.DevNull}, b.dir.RootArg(), "kill", "--pgid="+p, b.spec.ID, "KILL")
 		}
 	case <-timer.C:
 	}

@@ -6,6 +6,7 @@ import (
 	"os"
 
 	"github.com/wallproof/wallproof/battery/sandbox"
+	"github.com/wallproof/wallproof/battery/sandbox/internal/bundle"
 )
 
 // Checkpoint implements sandbox.Snapshotter. dir is made if it is missing. The
@@ -26,7 +27,7 @@ func (d *Driver) Checkpoint(ctx context.Context, sb sandbox.Sandbox, dir string,
 		b.ending.Store(true)
 	}
 	args := []string{b.dir.RootArg(), "checkpoint", "--image-path=" + dir, "--compression=none", fmt.Sprintf("--leave-running=%t", leave), b.spec.ID}
-	if err := b.host.runtime.Run(ctx, b.dir.Log(), nil, args...); err != nil {
+	if err := b.host.runtime.Run(ctx, bundle.RunOptions{Log: b.dir.Log()}, args...); err != nil {
 		b.ending.Store(false)
 		return fmt.Errorf("checkpoint %s: %w", b.spec.ID, err)
 	}

@@ -68,7 +68,7 @@ func (b *box) launch(ctx context.Context, subcommand []string) error {
 	args := append([]string{b.dir.RootArg()}, runFlags(b.spec, b.host.cgroups)...)
 	args = append(args, subcommand...)
 	args = append(args, "--bundle="+b.dir.Bundle(), b.spec.ID)
-	return b.host.runtime.Run(ctx, b.dir.Log(), nil, args...)
+	return b.host.runtime.Run(ctx, bundle.RunOptions{Log: b.dir.Log()}, args...)
 }
 
 // ID implements sandbox.Sandbox.

@@ -3,10 +3,8 @@ package bundle
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"time"
 
@@ -78,10 +76,11 @@ func detectV2(root, name string) Cgroups {
 // busy for a moment after its last process has died, so it is tried again for
 // a bounded time.
 func RemoveCgroups(root, id string) error {
-	groups, err := cgroupsOf(root, id)
+	groups, err := filepath.Glob(filepath.Join(root, "*", id))
 	if err != nil {
-		return err
+		return fmt.Errorf("look for control groups of %s: %w", id, err)
 	}
+	groups = append(groups, filepath.Join(root, id))
 	deadline := time.Now().Add(removeTimeout)
 	var errs []error
 	for _, g := range groups {
@@ -90,56 +89,6 @@ func RemoveCgroups(root, id string) error {
 		}
 	}
 	return errors.Join(errs...)
-}
-
-// cgroupsOf are the folders that the sandbox's groups have, or would have.
-func cgroupsOf(root, id string) ([]string, error) {
-	groups, err := filepath.Glob(filepath.Join(root, "*", id))
-	if err != nil {
-		return nil, fmt.Errorf("look for control groups of %s: %w", id, err)
-	}
-	return append(groups, filepath.Join(root, id)), nil
-}
-
-// CgroupProcesses are the ids of the processes in the sandbox's groups, with
-// those in groups that were made below.
-func CgroupProcesses(root, id string) (map[int]bool, error) {
-	groups, err := cgroupsOf(root, id)
-	if err != nil {
-		return nil, err
-	}
-	pids := map[int]bool{}
-	for _, g := range groups {
-		err := filepath.WalkDir(g, func(path string, e fs.DirEntry, err error) error {
-			if errors.Is(err, fs.ErrNotExist) {
-				return nil // it went away meanwhile
-			}
-			if err != nil || e.Name() != "cgroup.procs" {
-				return err
-			}
-			return readPids(path, pids)
-		})
-		if err != nil {
-			return nil, fmt.Errorf("list the processes of %s: %w", id, err)
-		}
-	}
-	return pids, nil
-}
-
-func readPids(file string, into map[int]bool) error {
-	b, err := os.ReadFile(file)
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENODEV) || errors.Is(err, unix.EOPNOTSUPP) {
-		return nil // the group went away, or is one of threads
-	}
-	if err != nil {
-		return err
-	}
-	for _, f := range strings.Fields(string(b)) {
-		if pid, err := strconv.Atoi(f); err == nil && pid > 0 {
-			into[pid] = true
-		}
-	}
-	return nil
 }
 
 func removeGroup(dir string, deadline time.Time) error {

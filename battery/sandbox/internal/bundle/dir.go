@@ -157,10 +157,8 @@ func OwnerOf(pid int) (Owner, error) {
 	if err != nil {
 		return Owner{}, err
 	}
-	// The command name, field 2, is in parentheses and may contain anything.
-	_, rest, _ := strings.Cut(string(stat[max(0, strings.LastIndexByte(string(stat), ')')):]), " ")
-	fields := strings.Fields(rest)
-	const startField = 22 - 3 // rest begins with field 3
+	fields := statFields(stat)
+	const startField = 22 - 3
 	if len(fields) <= startField {
 		return Owner{}, fmt.Errorf("/proc/%d/stat has %d fields", pid, len(fields))
 	}

@@ -3,6 +3,7 @@ package bundle
 import (
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"runtime"
 	"strconv"
@@ -12,12 +13,14 @@ import (
 )
 
 // MapNamespace returns a user namespace for MapMount that turns IDCount stored
-// ids from base on into the ids from 0 on. The caller closes it.
+// ids from base on into the ids from 0 on, and these into those, so that what
+// belongs to the host's root shows as belonging to an id that nothing has. Other
+// ids stay as they are. The caller closes it.
 //
 // A user namespace needs a process to be made: it is this program, stopped
 // before its first instruction and killed once the namespace is held.
 func MapNamespace(base uint32) (*os.File, error) {
-	mapping := []syscall.SysProcIDMap{{ContainerID: int(base), HostID: 0, Size: IDCount}}
+	mapping := swapped(int(base))
 	runtime.LockOSThread() // a traced process belongs to the thread that started it
 	defer runtime.UnlockOSThread()
 	p, err := os.StartProcess("/proc/self/exe", []string{"wallproof-idmap"}, &os.ProcAttr{
@@ -35,6 +38,22 @@ func MapNamespace(base uint32) (*os.File, error) {
 		return nil, fmt.Errorf("open the user namespace: %w", err)
 	}
 	return ns, nil
+}
+
+// swapped is the mapping of MapNamespace. ContainerID is what is stored, HostID
+// what it becomes.
+func swapped(base int) []syscall.SysProcIDMap {
+	out := []syscall.SysProcIDMap{{ContainerID: base, HostID: 0, Size: IDCount}}
+	if base < IDCount {
+		return out // the two overlap: what else is stored belongs to nobody
+	}
+	out = append(out, syscall.SysProcIDMap{ContainerID: 0, HostID: base, Size: IDCount})
+	for _, same := range [][2]int{{IDCount, base}, {base + IDCount, math.MaxUint32}} {
+		if size := same[1] - same[0]; size > 0 {
+			out = append(out, syscall.SysProcIDMap{ContainerID: same[0], HostID: same[0], Size: size})
+		}
+	}
+	return out
 }
 
 // MapMount mounts source, a file or folder, at target, which it makes, with the

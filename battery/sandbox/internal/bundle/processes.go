@@ -8,6 +8,7 @@ import (
 	"os"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -29,8 +30,8 @@ func (p Processes) Close() {
 	}
 }
 
-// Find returns a descriptor for each process of the host that match accepts. It
-// is asked again once the descriptor is held.
+// Find returns a descriptor for each living process of the host that match
+// accepts. It is asked again once the descriptor is held.
 func Find(match func(pid int) bool) (Processes, error) {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
@@ -46,7 +47,7 @@ func Find(match func(pid int) bool) (Processes, error) {
 		if err != nil {
 			continue // it has ended
 		}
-		if !match(pid) {
+		if Ended(fd) || !match(pid) { // a zombie has ended, but one whose threads go on has not
 			unix.Close(fd)
 			continue
 		}
@@ -130,4 +131,29 @@ func HasArgs(pid int, want ...string) bool {
 		}
 	}
 	return true
+}
+
+// Parent is the id of a process's parent, 0 if it is not known.
+func Parent(pid int) int {
+	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	if err != nil {
+		return 0
+	}
+	const parentField = 4 - 3
+	fields := statFields(stat)
+	if len(fields) <= parentField {
+		return 0
+	}
+	n, err := strconv.Atoi(fields[parentField])
+	if err != nil {
+		return 0
+	}
+	return n
+}
+
+// statFields are the fields of /proc/PID/stat from the third on. The second,
+// the command name, is in parentheses and may contain anything.
+func statFields(stat []byte) []string {
+	_, rest, _ := strings.Cut(string(stat[max(0, bytes.LastIndexByte(stat, ')')):]), " ")
+	return strings.Fields(rest)
 }

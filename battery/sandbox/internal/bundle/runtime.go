@@ -53,17 +53,23 @@ func (p Program) Command(args ...string) *exec.Cmd {
 	}
 }
 
+// RunOptions say how Run runs the runtime.
+type RunOptions struct {
+	Log       string                // the file for the runtime's errors
+	Inherited []*os.File            // descriptors from 3 on
+	Start     func(*exec.Cmd) error // how it is started; nil means (*exec.Cmd).Start
+}
+
 // Run runs a subcommand to its end, killing it when ctx ends. Its standard
 // streams are the null device: those of a start become the first process's.
-// inherited are descriptors from 3 on.
-func (p Program) Run(ctx context.Context, logFile string, inherited []*os.File, args ...string) error {
-	cmd := p.Command(append([]string{"--log=" + logFile, "--log-format=json"}, args...)...)
-	cmd.ExtraFiles = inherited
+func (p Program) Run(ctx context.Context, o RunOptions, args ...string) error {
+	cmd := p.Command(append([]string{"--log=" + o.Log, "--log-format=json"}, args...)...)
+	cmd.ExtraFiles = o.Inherited
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if err := cmd.Start(); err != nil {
-		return fmt.Errorf("start %s: %w", p, err)
+	if err := p.Start(cmd, o.Start); err != nil {
+		return err
 	}
 	stop := context.AfterFunc(ctx, func() { cmd.Process.Kill() })
 	defer stop()
@@ -74,10 +80,21 @@ func (p Program) Run(ctx context.Context, logFile string, inherited []*os.File, 
 	if err == nil {
 		return nil
 	}
-	if said := readLog(logFile); said != nil {
+	if said := readLog(o.Log); said != nil {
 		return said
 	}
 	return err
+}
+
+// Start starts a command of the program by start, which may be nil.
+func (p Program) Start(cmd *exec.Cmd, start func(*exec.Cmd) error) error {
+	if start == nil {
+		start = (*exec.Cmd).Start
+	}
+	if err := start(cmd); err != nil {
+		return fmt.Errorf("start %s: %w", p, err)
+	}
+	return nil
 }
 
 // readLog returns the runtime's own words on a failure, nil if it left none.

@@ -45,6 +45,8 @@ const (
 type Invocation struct {
 	// Runtime is the exec, with arguments that name ProcessFile and LogFile.
 	Runtime *exec.Cmd
+	// Start starts it; nil means (*exec.Cmd).Start.
+	Start func(*exec.Cmd) error
 	// Process is what it is to run, Command where its streams come from and go.
 	Process *specs.Process
 	Command sandbox.Command
@@ -98,8 +100,8 @@ func (x *Invocation) Run(ctx context.Context) (Result, error) {
 	}
 	x.Runtime.ExtraFiles = append([]*os.File{x.pipes[0].theirs, x.pipes[1].theirs}, x.Extra...)
 	x.streams.attach(x.Runtime)
-	if err := x.Runtime.Start(); err != nil {
-		return Result{}, fmt.Errorf("start %s: %w", x.Runtime.Path, err)
+	if err := bundle.Program(x.Runtime.Path).Start(x.Runtime, x.Start); err != nil {
+		return Result{}, err
 	}
 	for _, f := range x.Runtime.ExtraFiles {
 		f.Close()

@@ -307,10 +307,11 @@ func processes([]string) error {
 }
 
 // descriptors lists the open files that this process was started with. They
-// are asked for one by one, since listing them opens another.
+// are asked for one by one, since listing them opens another. Go's runtime itself
+// opens its share of the processor where it sees control groups.
 func descriptors([]string) error {
 	for fd := range 256 {
-		if target, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", fd)); err == nil && !strings.HasPrefix(target, "anon_inode:") {
+		if target, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", fd)); err == nil && !strings.HasPrefix(target, "anon_inode:") && !strings.HasPrefix(target, "/sys/fs/cgroup/") {
 			fmt.Println(fd)
 		}
 	}
