@@ -68,6 +68,8 @@ type Secret struct {
 // Upstream says how the world outside is reached.
 type Upstream struct {
 	RootsPEM string `json:"rootsPEM,omitempty"` // trusted upstream authorities; empty means the system's
+	// SystemRoots trusts the system's authorities beside RootsPEM.
+	SystemRoots bool `json:"systemRoots,omitempty"`
 	// Resolver is the name server "ip:port" that allowed names are looked up at;
 	// empty means the first ones of /etc/resolv.conf.
 	Resolver string `json:"resolver,omitempty"`

@@ -93,12 +93,15 @@ func (c *conn) unread(b []byte) { c.pre = append(append([]byte(nil), b...), c.pr
 type conns struct {
 	mu   sync.Mutex
 	open map[*conn]struct{}
-	none sync.Cond // open is empty
+	none sync.Cond     // open is empty
+	some chan struct{} // open is empty no longer; holds one
+	used atomic.Int64  // connections ever taken in
 }
 
 func (s *conns) init() {
 	s.open = map[*conn]struct{}{}
 	s.none.L = &s.mu
+	s.some = make(chan struct{}, 1)
 }
 
 // wait returns when there is none.
@@ -117,6 +120,11 @@ func (s *conns) add(c *conn, limit int) bool {
 		return false
 	}
 	s.open[c] = struct{}{}
+	s.used.Add(1)
+	select {
+	case s.some <- struct{}{}:
+	default:
+	}
 	return true
 }
 
@@ -141,22 +149,67 @@ func (s *conns) each(f func(*conn)) {
 	}
 }
 
-// keepTime closes connections whose deadline has passed, until ctx ends.
+func (s *conns) count() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.open)
+}
+
+// keepTime closes connections whose deadline has passed, until ctx ends. Without
+// a connection it sleeps, and so does the process.
 func (s *Server) keepTime(ctx context.Context) {
 	t := time.NewTicker(tick)
 	defer t.Stop()
 	for {
+		if s.conns.count() == 0 {
+			select {
+			case <-ctx.Done():
+				return
+			case <-s.conns.some:
+			}
+			continue
+		}
 		select {
 		case <-ctx.Done():
 			return
 		case <-t.C:
-			now := s.clock.ticks.Add(1)
-			s.conns.each(func(c *conn) {
-				if c.expire.Load() < now {
-					c.timed.Store(true)
-					_ = c.Close()
-				}
-			})
+			s.closeLate(s.clock.ticks.Add(1))
+		}
+	}
+}
+
+func (s *Server) closeLate(now int64) {
+	s.conns.each(func(c *conn) {
+		if c.expire.Load() < now {
+			c.timed.Store(true)
+			_ = c.Close()
+		}
+	})
+}
+
+// Linger returns when a proxy that was kept after its run has to end: after
+// longest, after idle without a connection (0 means not for that), or with ctx.
+// In between it sleeps; a connection wakes it.
+func (s *Server) Linger(ctx context.Context, longest, idle time.Duration) {
+	end := time.NewTimer(longest)
+	defer end.Stop()
+	if idle <= 0 || idle > longest {
+		idle = longest
+	}
+	for {
+		before := s.conns.used.Load()
+		quiet := time.NewTimer(idle)
+		select {
+		case <-ctx.Done():
+			quiet.Stop()
+			return
+		case <-end.C:
+			quiet.Stop()
+			return
+		case <-quiet.C:
+			if s.conns.used.Load() == before && s.conns.count() == 0 {
+				return
+			}
 		}
 	}
 }

@@ -43,6 +43,7 @@ type Event struct {
 	Reason   string   `json:"reason,omitempty"`   // a reason code
 	Entry    string   `json:"entry,omitempty"`    // the policy's entry that decided, as explain prints it
 	Route    string   `json:"route,omitempty"`    //
+	Point    string   `json:"point,omitempty"`    // "egress-agent" when the far end of an egress tunnel refused
 	Status   int      `json:"status,omitempty"`   // HTTP status that the sandbox got
 	Injected []string `json:"injected,omitempty"` // names of secrets that were injected
 	Leases   []string `json:"leases,omitempty"`   // ids of leases that were injected

@@ -83,7 +83,7 @@ func serveProcess(child *procs.Child, cfg Config, signals <-chan os.Signal) erro
 
 func (s *Server) ready() Ready {
 	state := "enforced"
-	if s.rules.Load().ev.NothingToEnforce() {
+	if s.NothingToEnforce() {
 		state = "nothing-to-enforce"
 	}
 	return Ready{CAPEM: string(s.CAPEM()), PolicyDigest: s.PolicyDigest(), Enforcement: state}

@@ -6,6 +6,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/base32"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"net"
@@ -83,7 +84,7 @@ func New(cfg Config) (*Server, error) {
 	if err := s.addressing(&cfg); err != nil {
 		return nil, err
 	}
-	if err := s.prepareTLS(cfg.Upstream.RootsPEM); err != nil {
+	if err := s.prepareTLS(&cfg.Upstream); err != nil {
 		return nil, err
 	}
 	if s.leases, err = newLeases(s, r, cfg.BrokerKeys); err != nil {
@@ -152,11 +153,17 @@ func (s *Server) addressing(cfg *Config) error {
 	return nil
 }
 
-func (s *Server) prepareTLS(rootsPEM string) error {
+func (s *Server) prepareTLS(up *Upstream) error {
 	s.upstreamTLS = &tls.Config{MinVersion: tls.VersionTLS12, ClientSessionCache: tls.NewLRUClientSessionCache(256)}
-	if rootsPEM != "" {
+	if up.RootsPEM != "" {
 		pool := x509.NewCertPool()
-		if !pool.AppendCertsFromPEM([]byte(rootsPEM)) {
+		if up.SystemRoots {
+			var err error
+			if pool, err = x509.SystemCertPool(); err != nil {
+				return fmt.Errorf("read the system's authorities: %w", err)
+			}
+		}
+		if !pool.AppendCertsFromPEM([]byte(up.RootsPEM)) {
 			return errors.New("upstream roots hold no certificate in PEM")
 		}
 		s.upstreamTLS.RootCAs = pool
@@ -174,6 +181,10 @@ func (s *Server) prepareTLS(rootsPEM string) error {
 
 // CAPEM returns the certificate of the run's authority.
 func (s *Server) CAPEM() []byte { return s.ca.PEM() }
+
+// NothingToEnforce says whether the policy restricts, injects, brokers and
+// serves nothing beyond what every policy denies.
+func (s *Server) NothingToEnforce() bool { return s.rules.Load().ev.NothingToEnforce() }
 
 // PolicyDigest is the hash of the policy in force.
 func (s *Server) PolicyDigest() string { return s.rules.Load().ev.Digest() }
@@ -380,6 +391,13 @@ func NewPlaceholder() string { return "wpplaceholder" + randomText() }
 // NewModelKey returns a run's own key for the model: "wpmodel" and 32 characters
 // of [a-z2-7].
 func NewModelKey() string { return "wpmodel" + randomText() }
+
+// NewRunID returns 8 hex characters.
+func NewRunID() string {
+	var b [4]byte
+	_, _ = rand.Read(b[:]) // never fails (crypto/rand)
+	return hex.EncodeToString(b[:])
+}
 
 func randomText() string {
 	var b [placeholderBytes]byte
