@@ -3,7 +3,8 @@
 // Sigstore runs them. It builds each once, from its Go module, into a cache
 // outside the tree:
 //
-//	go run ./internal/tools/stack           build what is missing
+//	go run ./internal/tools/stack           build the servers that are missing
+//	go run ./internal/tools/stack -all      and the cosign command, a long build
 //	go run ./internal/tools/stack -print    print the cache's folder
 //
 // Nothing is downloaded but Go modules, whose checksums the Go tool verifies.
@@ -31,6 +32,12 @@ var servers = []server{
 	{"fulcio", "github.com/sigstore/fulcio", "v1.8.8", "fulcio"},
 }
 
+// peers are other implementations to cross-check with. They take long to build,
+// so that their tests run only where they are.
+var peers = []server{
+	{"cosign", "github.com/sigstore/cosign/v3/cmd/cosign", "v3.1.3", "cosign"},
+}
+
 // folder is the cache's default place.
 func folder() (string, error) {
 	if dir := os.Getenv("WALLPROOF_STACK"); dir != "" {
@@ -45,13 +52,18 @@ func folder() (string, error) {
 
 func main() {
 	show := flag.Bool("print", false, "print the cache's folder and do nothing")
+	all := flag.Bool("all", false, "build the cosign command too")
 	flag.Parse()
 	dir, err := folder()
 	if err == nil && *show {
 		fmt.Println(dir)
 		return
 	}
-	for _, s := range servers {
+	list := servers
+	if *all {
+		list = append(list, peers...)
+	}
+	for _, s := range list {
 		if err == nil {
 			err = s.build(dir)
 		}
