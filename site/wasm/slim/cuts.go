@@ -1,0 +1,155 @@
+package main
+
+// cut is what is left out of one module.
+type cut struct {
+	module    string
+	files     []string            // patterns of files that are left out
+	only      map[string][]string // of a folder's Go files only these stay
+	functions map[string][]string // functions, methods and types that are left out of a file
+	instead   map[string]string   // what stands in a file's place, or is added
+	imports   map[string]string   // import paths that become others, in the whole module
+}
+
+// cuts are all of them. Each names code that reaches for a network, a terminal
+// or a file system.
+var cuts = []cut{
+	{
+		// access(2), which js does not have. Nothing here writes a file.
+		module:  "github.com/in-toto/in-toto-golang",
+		instead: map[string]string{"in_toto/util_unix.go": "package in_toto\n\nimport \"errors\"\n\nfunc isWritable(string) error { return errors.New(\"no file system\") }\n"},
+	},
+	{
+		// The log's service, as client, server and gateway.
+		module: "github.com/sigstore/rekor-tiles/v2",
+		files:  []string{"pkg/generated/protobuf/*_grpc.pb.go", "pkg/generated/protobuf/*.pb.gw.go"},
+	},
+	{
+		// Asking a log for proofs.
+		module:    "github.com/sigstore/rekor",
+		functions: map[string][]string{"pkg/verify/verify.go": {"ProveConsistency", "VerifyCurrentCheckpoint"}},
+		instead:   map[string]string{"pkg/util/fetch.go": fetchNothing},
+	},
+	{
+		// Fetching roots and signing configurations by TUF.
+		module: "github.com/sigstore/sigstore-go",
+		functions: map[string][]string{
+			"pkg/root/trusted_root.go":   {"FetchTrustedRoot", "FetchTrustedRootWithOptions", "GetTrustedRoot", "NewLiveTrustedRoot", "NewLiveTrustedRootFromTarget", "NewLiveTrustedRootFromTargetWithPeriod"},
+			"pkg/root/signing_config.go": {"FetchSigningConfig", "FetchSigningConfigWithOptions", "GetSigningConfig"},
+		},
+	},
+	{
+		// Asking a certificate log.
+		module:    "github.com/google/certificate-transparency-go",
+		files:     []string{"ctutil/loginfo.go"},
+		functions: map[string][]string{"x509util/files.go": {"ReadPossiblePEMURL", "ReadFileOrURL", "GetIssuer"}},
+	},
+	{
+		// Validation of whole API descriptions; of values alone stays.
+		module: "github.com/go-openapi/validate",
+		only:   map[string][]string{".": {"values.go", "context.go", "rexp.go", "helpers.go"}},
+		functions: map[string][]string{
+			"values.go":  {"IsValueValidAgainstRange"},
+			"helpers.go": {"errorHelper.sErr", "errorHelper.addPointerError", "paramHelper.safeExpandedParamsFor", "paramHelper.resolveParam", "paramHelper.checkExpandedParam", "responseHelper.expandResponseRef", "responseHelper.responseMsgVariants"},
+		},
+	},
+	{
+		// Clients, servers and the formats of bodies that are not JSON.
+		module:    "github.com/go-openapi/runtime",
+		only:      map[string][]string{".": {"json.go", "interfaces.go", "constants.go"}},
+		functions: map[string][]string{"interfaces.go": {"AuthorizerFunc", "AuthorizerFunc.Authorize", "Authorizer"}},
+	},
+	{
+		// Loading from files and addresses, and YAML.
+		module: "github.com/go-openapi/swag",
+		only:   map[string][]string{".": {"jsonutils_iface.go", "typeutils_iface.go"}},
+	},
+	{
+		// The table of the world's currencies, in which no log entry is.
+		module:  "github.com/go-openapi/strfmt",
+		instead: map[string]string{"currency.go": noCurrency},
+	},
+	{
+		// Answering requests. The status codes of error values stay.
+		module:    "github.com/go-openapi/errors",
+		functions: map[string][]string{"api.go": {"ServeError"}},
+		imports:   map[string]string{"net/http": "github.com/go-openapi/errors/http"},
+		instead:   map[string]string{"http/http.go": statusCodes},
+	},
+}
+
+// fetchNothing takes the content that it is given and refuses an address.
+const fetchNothing = `package util
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+)
+
+// FileOrURLReadCloser returns the content. There is no network here.
+func FileOrURLReadCloser(_ context.Context, url string, content []byte) (io.ReadCloser, error) {
+	if url != "" {
+		return nil, errors.New("there is no network to fetch from")
+	}
+	return io.NopCloser(bytes.NewReader(content)), nil
+}
+`
+
+// noCurrency knows no currency, so that every text is refused as one.
+const noCurrency = `package strfmt
+
+import "errors"
+
+// Currency would be a currency's code.
+type Currency struct{ code string }
+
+// IsCurrency refuses every text.
+func IsCurrency(string) bool { return false }
+
+// ParseCurrency refuses every text.
+func ParseCurrency(string) (Currency, error) { return Currency{}, errors.New("no currency is known here") }
+
+// MarshalText returns the code.
+func (u Currency) MarshalText() ([]byte, error) { return []byte(u.code), nil }
+
+// UnmarshalText refuses every text.
+func (u *Currency) UnmarshalText([]byte) error { return errors.New("no currency is known here") }
+
+// String returns the code.
+func (u Currency) String() string { return u.code }
+`
+
+// statusCodes are the numbers of RFC 9110 that error values carry.
+const statusCodes = `package http
+
+const (
+	StatusBadRequest           = 400
+	StatusUnauthorized         = 401
+	StatusNotFound             = 404
+	StatusMethodNotAllowed     = 405
+	StatusNotAcceptable        = 406
+	StatusUnsupportedMediaType = 415
+	StatusUnprocessableEntity  = 422
+	StatusInternalServerError  = 500
+	StatusNotImplemented       = 501
+)
+`
+
+// wanted lists what must be met while copying.
+func (c cut) wanted() []string {
+	var out []string
+	out = append(out, c.files...)
+	for dir, keep := range c.only {
+		for _, k := range keep {
+			out = append(out, dir+"/"+k)
+		}
+	}
+	for f := range c.functions {
+		out = append(out, f)
+	}
+	for f := range c.instead {
+		out = append(out, f)
+	}
+	return out
+}
