@@ -100,7 +100,7 @@ func (w *World) seeOne(p *capture.Packet) {
 	}
 	w.touch()
 	s := sighting{
-		nonces: nonces, service: packetService(p, dst.Addr()), proto: p.Proto, src: plainAddr(p.Src), dst: dst, bytes: int64(len(p.Payload)),
+		nonces: nonces, service: packetService(p, dst.Addr()), proto: p.Proto, src: plainAddr(p.Src), dst: dst, bytes: int64(len(p.Payload)), datagram: p.Proto == capture.UDP,
 	}
 	if p.Proto == capture.TCP || p.Proto == capture.UDP {
 		w.flows.hold(heldPacket{at: time.Now(), key: flowKey{p.Proto, s.src, dst}, s: s, payload: bytes.Clone(p.Payload[:min(len(p.Payload), peekSize)])})

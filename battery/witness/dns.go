@@ -51,6 +51,7 @@ func (w *World) answerDNS(query []byte, src, dst netip.AddrPort, transport, serv
 		w.rec.see(sighting{
 			nonces: nonces, obtained: obtained, service: service, proto: "dns", src: src, dst: dst,
 			host: strings.ToLower(strings.TrimSuffix(name, ".")), bytes: int64(len(query)), detail: "over " + transport + questionType(q),
+			datagram: transport == "udp",
 		})
 	}
 	if unpackErr != nil || len(q.Question) != 1 || q.Response {

@@ -27,6 +27,18 @@ type flowKey struct {
 	src, dst netip.AddrPort
 }
 
+// route is a flow without its source port. The redirect that leads every
+// destination to one socket gives a connection another source port when two to
+// different destinations had the same, so that the port on the wire and the one
+// that the service sees can differ.
+type route struct {
+	proto string
+	src   netip.Addr
+	dst   netip.AddrPort
+}
+
+func (k flowKey) route() route { return route{k.proto, k.src.Addr(), k.dst} }
+
 // flow is a connection or an exchange of datagrams that a service answers.
 type flow struct {
 	service atomic.Pointer[string] // as far as is known; see ledger.claim
@@ -44,14 +56,15 @@ type heldPacket struct {
 	payload []byte // its first bytes
 }
 
-// flows ties captured packets to the services that answered them. A packet of a
-// flow that a service answered is that service's to record: it is dropped once
-// the service has recorded the same nonce at the same destination, and recorded
-// under the service's name when the service has missed it. Only what no service
-// answered becomes a record of the capture.
+// flows ties captured packets to the services that answered them. A packet is
+// dropped once a service has recorded the same nonce at the same destination. One
+// of a flow that a service answered, but whose nonce the service has missed, is
+// recorded under the service's name. Only what no service answered becomes a
+// record of the capture.
 type flows struct {
 	mu        sync.Mutex
 	byKey     map[flowKey]*flow
+	byRoute   map[route]*flow // the latest
 	held      []heldPacket
 	isHeld    map[heldKey]bool
 	dropped   uint64
@@ -66,7 +79,7 @@ type heldKey struct {
 }
 
 func newFlows() *flows {
-	return &flows{byKey: map[flowKey]*flow{}, isHeld: map[heldKey]bool{}, age: orphanAge}
+	return &flows{byKey: map[flowKey]*flow{}, byRoute: map[route]*flow{}, isHeld: map[heldKey]bool{}, age: orphanAge}
 }
 
 // add registers a flow.
@@ -79,7 +92,7 @@ func (f *flows) add(key flowKey, l *ledger, service string) *flow {
 		f.forget(now)
 	}
 	if len(f.byKey) < maxFlows {
-		f.byKey[key] = fl
+		f.byKey[key], f.byRoute[key.route()] = fl, fl
 	}
 	if l == nil {
 		fl.ended = time.Now()
@@ -103,6 +116,9 @@ func (f *flows) forget(now time.Time) {
 	for k, fl := range f.byKey {
 		if !fl.ended.IsZero() && now.Sub(fl.ended) > flowMemory {
 			delete(f.byKey, k)
+			if f.byRoute[k.route()] == fl {
+				delete(f.byRoute, k.route())
+			}
 		}
 	}
 }
@@ -155,10 +171,10 @@ func (f *flows) settlePackets(w *World, which settling) {
 	var service []string
 	keep := f.held[:0]
 	for _, p := range f.held {
-		fl := f.byKey[p.key]
-		orphan := fl == nil && now.Sub(p.at) < f.age
-		living := fl != nil && fl.ledger != nil && !w.rec.sawAll(p.s.nonces, p.s.dst)
-		if which < settleAll && orphan || which < settleLiving && (living || now.Sub(p.at) < w.settle) {
+		fl, seen, age := f.of(p), w.rec.sawAll(p.s.nonces, p.s.dst, p.s.datagram), now.Sub(p.at)
+		orphan := fl == nil && age < f.age
+		living := fl != nil && fl.ledger != nil || age < w.settle
+		if !seen && (which < settleAll && orphan || which < settleLiving && living) {
 			keep = append(keep, p)
 			continue
 		}
@@ -175,12 +191,20 @@ func (f *flows) settlePackets(w *World, which settling) {
 	}
 }
 
+// of is the flow that a packet belongs to, nil while none is known.
+func (f *flows) of(p heldPacket) *flow {
+	if fl := f.byKey[p.key]; fl != nil {
+		return fl
+	}
+	return f.byRoute[p.key.route()]
+}
+
 // orphans tells whether packets of no known flow are being waited for.
 func (f *flows) orphans() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, p := range f.held {
-		if f.byKey[p.key] == nil && time.Since(p.at) < f.age {
+		if f.of(p) == nil && time.Since(p.at) < f.age {
 			return true
 		}
 	}
@@ -209,20 +233,19 @@ func (p heldPacket) serviceOf(fl *flow, r *routes) string {
 	return service
 }
 
-// settled is what remains to be recorded of a packet whose flow was answered by
-// a service, or by none.
+// settled is what remains to be recorded of a packet: nothing when a service has
+// seen its nonces arrive at the same destination.
 func (p heldPacket) settled(service string, rec *recorder) sighting {
 	s := p.s
-	if service == "" {
-		return s
-	}
 	s.nonces = nil
 	for _, n := range p.s.nonces {
-		if !rec.sawAll([]string{n}, s.dst) {
+		if !rec.sawAll([]string{n}, s.dst, s.datagram) {
 			s.nonces = append(s.nonces, n)
 		}
 	}
-	s.service, s.detail = service, "seen by the packet capture only"
+	if service != "" {
+		s.service, s.detail = service, "seen by the packet capture only"
+	}
 	return s
 }
 

@@ -41,7 +41,11 @@ func (o *Open) handleConnect(c *conn, req *lenient.Request) bool {
 // tunnel's opening gave; the rest goes through untouched.
 func (o *Open) tunnel(c *conn, up net.Conn, to target) {
 	t := &tunnel{to: to, first: up}
-	switch o.peek(c) {
+	patience := idleTime
+	if greetings[to.addr.Port()] != "" { // the server speaks first there
+		patience = silence
+	}
+	switch o.peek(c, patience) {
 	case wireTLS:
 		hello := readHello(c)
 		if hello == nil || !o.intercepts(hello.ServerName, to.host.String()) {
@@ -64,8 +68,8 @@ func (o *Open) tunnel(c *conn, up net.Conn, to target) {
 
 // peek tells what a client sends first; a client that waits for the server to
 // speak sends nothing.
-func (o *Open) peek(c *conn) wire {
-	_ = c.SetReadDeadline(time.Now().Add(silence))
+func (o *Open) peek(c *conn, patience time.Duration) wire {
+	_ = c.SetReadDeadline(time.Now().Add(patience))
 	for {
 		if kind, err := sniffNext(c.br); kind != wireUnknown || err != nil {
 			return kind

@@ -113,10 +113,13 @@ func TestCaptureOfAnsweredConnections(t *testing.T) {
 	// A packet of the same connection whose bytes no service ever read.
 	w.seePacket(packet(capture.TCP, src, dst, nonceN(2)))
 	w.arrived(nonceN(2), paths.ServiceAllowed)
+	// The same, with the source port that the wire had and the redirect has changed.
+	w.seePacket(packet(capture.TCP, "192.0.2.2:9", dst, nonceN(5)))
+	w.arrived(nonceN(5), paths.ServiceAllowed)
 	// A packet of no connection, and one that a busy machine has yet to accept.
-	w.seePacket(packet(capture.TCP, "192.0.2.2:1", dst, nonceN(3)))
+	w.seePacket(packet(capture.TCP, "192.0.2.6:1", dst, nonceN(3)))
 	w.arrived(nonceN(3), paths.ServiceCapture)
-	w.seePacket(packet(capture.TCP, "192.0.2.2:2", dst, strings.Replace(get, nonceN(1), nonceN(4), 1)))
+	w.seePacket(packet(capture.TCP, "192.0.2.6:2", dst, strings.Replace(get, nonceN(1), nonceN(4), 1)))
 	w.arrived(nonceN(4), paths.ServiceAllowed)
 }
 

@@ -35,6 +35,7 @@ type sighting struct {
 	bytes    int64
 	status   int64
 	detail   string
+	datagram bool // came as one; else over a connection
 }
 
 // recorder keeps one observation for each nonce, service, protocol and
@@ -55,8 +56,9 @@ type recorder struct {
 type recordKey struct{ nonce, service, proto, dest string }
 
 type nonceAt struct {
-	nonce string
-	dst   netip.AddrPort
+	nonce    string
+	dst      netip.AddrPort
+	datagram bool
 }
 
 type record struct {
@@ -91,7 +93,7 @@ func (r *recorder) see(s sighting) {
 
 func (r *recorder) seeOne(n string, s sighting) {
 	if s.service != paths.ServiceCapture && len(r.at) < maxRecords {
-		r.at[nonceAt{n, s.dst}] = true
+		r.at[nonceAt{n, s.dst, s.datagram}] = true
 	}
 	key := recordKey{n, s.service, s.proto, addrText(s.dst)}
 	rec := r.records[key]
@@ -166,12 +168,13 @@ func (r *recorder) flush() {
 	}
 }
 
-// sawAll tells whether services saw all the nonces arrive at a destination.
-func (r *recorder) sawAll(nonces []string, dst netip.AddrPort) bool {
+// sawAll tells whether services saw all the nonces arrive at a destination, by
+// the same transport.
+func (r *recorder) sawAll(nonces []string, dst netip.AddrPort, datagram bool) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, n := range nonces {
-		if !r.at[nonceAt{n, dst}] {
+		if !r.at[nonceAt{n, dst, datagram}] {
 			return false
 		}
 	}

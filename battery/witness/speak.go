@@ -108,15 +108,16 @@ func sniffNext(br *bufio.Reader) (wire, error) {
 	return wireUnknown, err
 }
 
-// greet is what a server says to a client that waits.
+// greet is what a server says to a client that waits, on the ports where servers
+// speak first. On any other port a greeting would break the protocol of a client
+// that is merely slow.
 func (w *World) greet(c *conn) bool {
 	text := greetings[c.dst.Port()]
+	if text == "" {
+		return true
+	}
 	if n := w.byAddr[c.dst.Addr()]; n != "" {
-		if text == "" {
-			text = w.answer(n) + "\n"
-		} else {
-			text = text[:len(text)-2] + " " + w.answer(n) + "\r\n"
-		}
+		text = text[:len(text)-2] + " " + w.answer(n) + "\r\n"
 	}
 	_, err := io.WriteString(c, text)
 	return err == nil

@@ -117,7 +117,7 @@ func (w *World) datagram(payload []byte, src, dst netip.AddrPort) []byte {
 		w.flows.add(flowKey{"udp", src, dst}, nil, paths.ServiceDNS)
 		return w.dnsAnswer(payload, src, dst, "udp")
 	}
-	s := sighting{proto: "udp", service: w.serviceAt(dst.Addr()), src: src, dst: dst, bytes: int64(len(payload))}
+	s := sighting{proto: "udp", datagram: true, service: w.serviceAt(dst.Addr()), src: src, dst: dst, bytes: int64(len(payload))}
 	if s.service == paths.ServiceCollector {
 		s.service = paths.ServiceUDP
 	}

@@ -6,11 +6,13 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/netip"
+	"os"
 	"runtime"
 	"slices"
 	"strconv"
@@ -437,9 +439,20 @@ func TestGreeting(t *testing.T) {
 	if err != nil || !strings.HasPrefix(line, "220 ") || !strings.Contains(line, proofN(1)) {
 		t.Errorf("greeting %q, error %v", line, err)
 	}
-	line, err = bufio.NewReader(w.dial("[2a0d:5600::1]:7777")).ReadString('\n')
+	// Elsewhere nothing is said to a client that is merely slow; its first bytes are
+	// answered with the proof of the address.
+	c := w.dial("[2a0d:5600::1]:7777")
+	_ = c.SetReadDeadline(time.Now().Add(2 * silence))
+	if k, err := c.Read(make([]byte, 1)); k != 0 || !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("a greeting on a port where clients speak first (%v)", err)
+	}
+	_ = c.SetReadDeadline(time.Now().Add(20 * time.Second))
+	if _, err := io.WriteString(c, "anything\n"); err != nil {
+		t.Fatal(err)
+	}
+	line, err = bufio.NewReader(c).ReadString('\n')
 	if err != nil || strings.TrimSpace(line) != proofN(2) {
-		t.Errorf("greeting %q, error %v", line, err)
+		t.Errorf("answer %q, error %v", line, err)
 	}
 	w.arrived(n, paths.ServiceCollector)
 	w.arrived(nonceN(2), paths.ServiceCollector)
