@@ -80,14 +80,6 @@ func (n *node) write(b *bytes.Buffer) {
 	b.WriteByte(n.kind + 2) // '{'+2 is '}', '['+2 is ']'
 }
 
-func (n *node) clone() *node {
-	c := &node{raw: n.raw, kind: n.kind, names: slices.Clone(n.names)}
-	for _, e := range n.elems {
-		c.elems = append(c.elems, e.clone())
-	}
-	return c
-}
-
 // mutation is one change of a JSON document.
 type mutation struct {
 	op   string // flip, drop, duplicate, swap, truncate

@@ -28,7 +28,8 @@ var (
 )
 
 // Policy is the default policy.canonical.json: an allowlist with one host.
-const Policy = `{"allow":[{"host":"github.com"}],"mode":"allowlist","version":1}`
+const Policy = `{"allow":[{"host":"github.com","ports":[443]}],"evaluator":1,"mode":"allowlist","on-failure":"close",` +
+	`"phases":{"setup":{"mode":"public"},"verifier":{"mode":"public"}},"version":1}`
 
 // ThreatModel is the default threat model.
 const ThreatModel = `---
