@@ -52,7 +52,7 @@ func (p *phase) attackIn(ctx context.Context, stage catalog.Stage) error {
 
 // item is one attempt as the probe is told of it.
 func (r *run) item(pl planned, phase string) probes.Item {
-	return probes.Item{Technique: pl.technique.ID, Variant: pl.variant, Nonce: r.nonceOf(pl, phase), Alone: pl.technique.Alone, TimeoutMs: attemptTimeout.Milliseconds()}
+	return probes.Item{Technique: pl.technique.ID, Variant: pl.variant, Nonce: r.nonceOf(pl, phase), Alone: pl.technique.Alone, TimeoutMs: r.opt.AttemptTimeout.Milliseconds()}
 }
 
 // observations is everything that was seen in the phase, the records of the

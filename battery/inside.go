@@ -20,12 +20,9 @@ import (
 
 // Bounds on what runs inside.
 const (
-	planTimeout = 4 * time.Minute
-	// attemptTimeout is long: a refusal comes at once, so only what hangs takes
-	// it, and a busy machine must not turn a refusal into a timeout.
-	attemptTimeout = 20 * time.Second
-	factsTimeout   = 20 * time.Second
-	maxStderr      = 8 << 10
+	planTimeout  = 4 * time.Minute
+	factsTimeout = 20 * time.Second
+	maxStderr    = 8 << 10
 )
 
 // newKey draws the key that authenticates one execution's result lines.
@@ -44,7 +41,7 @@ func tool(hostPath string) string { return toolsMount + "/" + filepath.Base(host
 // sandbox.
 func (p *phase) withHeartbeats(id, box string, items []probes.Item) []probes.Item {
 	beat := func(position string) probes.Item {
-		return probes.Item{Technique: id, Variant: position, Nonce: judge.HeartbeatNonce(p.r.nonceKey, p.r.id, box, position, p.name), TimeoutMs: attemptTimeout.Milliseconds()}
+		return probes.Item{Technique: id, Variant: position, Nonce: judge.HeartbeatNonce(p.r.nonceKey, p.r.id, box, position, p.name), TimeoutMs: p.r.opt.AttemptTimeout.Milliseconds()}
 	}
 	half := len(items) / 2
 	out := append([]probes.Item{beat(judge.Before)}, items[:half]...)

@@ -27,12 +27,19 @@ type Options struct {
 	// manifest, and so their vectors are inconclusive.
 	Only []string
 
+	// AttemptTimeout bounds one attempt; 0 means DefaultAttemptTimeout.
+	AttemptTimeout time.Duration
+
 	Tool     manifest.Tool
 	Progress func(Progress)   // called from several goroutines; nil drops it
 	Clock    func() time.Time // nil means time.Now
 	Random   io.Reader        // nil means crypto/rand
 	Breaks   Breaks           // empty unless built with the tag "breaks"
 }
+
+// DefaultAttemptTimeout is long: a refusal comes at once, so only what hangs
+// takes it, and a busy machine must not turn a refusal into a timeout.
+const DefaultAttemptTimeout = 20 * time.Second
 
 // Progress is one step of a run.
 type Progress struct {

@@ -82,6 +82,9 @@ func Run(ctx context.Context, opt Options) (*Result, error) {
 // newRun checks everything that can be checked before anything is started.
 func newRun(ctx context.Context, opt Options) (*run, error) {
 	r := &run{opt: opt, policy: opt.Policy, clock: opt.Clock, random: opt.Random}
+	if r.opt.AttemptTimeout <= 0 {
+		r.opt.AttemptTimeout = DefaultAttemptTimeout
+	}
 	if r.clock == nil {
 		r.clock = time.Now
 	}

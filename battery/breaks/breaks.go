@@ -11,7 +11,10 @@
 //	name: filter-private-range           # of the break; the file's name by default
 //	kind: filter-accept                  # what is broken, see below
 //	with: {cidr: 10.0.0.0/8}             # its parameters
-//	caught-by: [LAT-RFC1918]             # techniques of which at least one must be escaped
+//	caught-by: [LAT-10]                  # techniques that are run, of which at least one must notice
+//	expect: escaped                      # how it notices: "escaped" (default), or "nothing-blocked": the
+//	                                     # break makes everything unreachable, so no technique of any kind
+//	                                     # may be called blocked
 //
 // Kinds and their parameters:
 //
@@ -50,7 +53,14 @@ type Break struct {
 	Kind     string         `yaml:"kind"`
 	With     map[string]any `yaml:"with"`
 	CaughtBy []string       `yaml:"caught-by"`
+	Expect   string         `yaml:"expect"`
 }
+
+// What a break expects of the techniques that it names.
+const (
+	ExpectEscaped        = "escaped"
+	ExpectNothingBlocked = "nothing-blocked"
+)
 
 // MaxBytes bounds a break's file.
 const MaxBytes = 64 << 10
@@ -71,6 +81,13 @@ func Parse(file string, data []byte) (*Break, error) {
 	}
 	if b.Name == "" {
 		b.Name = strings.TrimSuffix(filepath.Base(file), filepath.Ext(file))
+	}
+	switch b.Expect {
+	case "":
+		b.Expect = ExpectEscaped
+	case ExpectEscaped, ExpectNothingBlocked:
+	default:
+		return nil, fmt.Errorf("%s: expect: %q is neither %s nor %s", file, b.Expect, ExpectEscaped, ExpectNothingBlocked)
 	}
 	if len(b.CaughtBy) == 0 {
 		return nil, fmt.Errorf("%s: caught-by names no technique", file)

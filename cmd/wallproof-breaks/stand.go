@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"time"
 
 	"github.com/wallproof/wallproof/attest/manifest"
 	"github.com/wallproof/wallproof/battery"
@@ -96,6 +97,9 @@ func (s *stand) runFile(ctx context.Context, file string) error {
 	opt := battery.Options{Image: s.image, Policy: s.policy, Driver: s.driver, Out: out, Self: []string{"/proc/self/exe"},
 		Probe: filepath.Join(s.bin, "wallproof-probe"), Agent: filepath.Join(s.bin, "wallproof-agent"),
 		Tool: manifest.Tool{Version: version.String()}, Breaks: hooks}
+	if b.Expect == breaks.ExpectNothingBlocked {
+		opt.AttemptTimeout = deadTimeout
+	}
 	if !s.all {
 		opt.Only = b.CaughtBy
 	}
@@ -118,28 +122,49 @@ func (s *stand) count(b *breaks.Break, packet string) error {
 	if err != nil {
 		return err
 	}
-	var by, seen []string
-	for _, e := range m.Techniques {
-		if !slices.Contains(b.CaughtBy, e.Technique) {
-			continue
-		}
-		name := e.Technique + "/" + e.Variant
-		seen = append(seen, fmt.Sprintf("%s %s (%s)", name, e.Outcome, e.Reason))
-		if judge.Outcome(e.Outcome) == judge.Escaped {
-			by = append(by, name)
-		}
-	}
+	by, seen := noticed(b, m.Techniques)
 	t, _ := catalog.Lookup(b.CaughtBy[0])
 	n := s.caught[t.Vector]
 	n[1]++
-	if len(by) > 0 {
+	if by != "" {
 		n[0]++
-		fmt.Printf("caught  %-34s by %s\n", b.Name, by[0])
+		fmt.Printf("caught  %-34s by %s\n", b.Name, by)
 	} else {
 		fmt.Printf("MISSED  %-34s %v\n", b.Name, seen)
 	}
 	s.caught[t.Vector] = n
 	return nil
+}
+
+// deadTimeout bounds an attempt where nothing answers.
+const deadTimeout = 4 * time.Second
+
+// noticed says what noticed the break, "" when nothing did, and what each of the
+// named techniques came to.
+func noticed(b *breaks.Break, entries []manifest.Technique) (by string, seen []string) {
+	blocked := ""
+	for _, e := range entries {
+		if !slices.Contains(b.CaughtBy, e.Technique) {
+			continue
+		}
+		name := e.Technique + "/" + e.Variant
+		seen = append(seen, fmt.Sprintf("%s %s (%s)", name, e.Outcome, e.Reason))
+		switch judge.Outcome(e.Outcome) {
+		case judge.Escaped:
+			if by == "" {
+				by = name
+			}
+		case judge.Blocked:
+			blocked = name
+		}
+	}
+	if b.Expect == breaks.ExpectNothingBlocked {
+		if blocked != "" || len(seen) == 0 {
+			return "", seen
+		}
+		return fmt.Sprintf("all: none of %d attempts is called blocked", len(seen)), seen
+	}
+	return by, seen
 }
 
 // summary prints one line a vector and the total.

@@ -249,8 +249,21 @@ func Test2Breaks(t *testing.T) {
 	if r.code != 0 || !strings.Contains(r.stdout, want) {
 		t.Errorf("want %q: %s", want, r)
 	}
-	if r := wallproof(t, "version"); strings.Contains(r.stdout, "breaks") {
-		t.Errorf("a release binary speaks of breaks: %s", r)
+}
+
+// Test2ReleaseHasNoHooks: what opens holes exists in the test binary alone.
+func Test2ReleaseHasNoHooks(t *testing.T) {
+	marks := []string{"noHostAgreement", "rejectAsDrop", "leakEnv", "environment-leak"}
+	for name, want := range map[string]bool{"wallproof-breaks": true, "wallproof": false, "wallproof-probe": false, "wallproof-agent": false} {
+		data, err := os.ReadFile(filepath.Join(bin(t), name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, mark := range marks {
+			if got := bytes.Contains(data, []byte(mark)); got != want {
+				t.Errorf("%s holds %q: %v, want %v", name, mark, got, want)
+			}
+		}
 	}
 }
 
