@@ -27,6 +27,7 @@ type conn struct {
 	kind    Kind
 	client  string                 // address and port
 	dst     atomic.Pointer[target] // what it was bound to
+	limited atomic.Bool            // it met a limit of the policy, which was recorded
 	spliced atomic.Bool            // TLS is passed on untouched
 	orig    netip.AddrPort         // transparent: the original destination
 	pre     []byte                 // read already, to be read again
@@ -49,10 +50,16 @@ func (c *conn) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
 	c.up.Add(int64(n))
 	c.touch()
+	if over := c.useBytes(&c.srv.usage.up, n, c.srv.rules.Load().policy.Limits.Upload); over != nil {
+		return 0, over
+	}
 	return n, err
 }
 
 func (c *conn) Write(p []byte) (int, error) {
+	if over := c.useBytes(&c.srv.usage.down, len(p), c.srv.rules.Load().policy.Limits.Download); over != nil {
+		return 0, over
+	}
 	n, err := c.Conn.Write(p)
 	c.down.Add(int64(n))
 	c.touch()

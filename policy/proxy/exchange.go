@@ -21,6 +21,9 @@ func (o *origin) exchange(ctx context.Context, r *rules, q *request, wantH2 bool
 	if !d.Allowed() && !o.waived(q, d) {
 		return nil, denied(d)
 	}
+	if ref := o.s.useRequest(r); ref != nil {
+		return nil, ref
+	}
 	if d.Reason == policy.ReasonModel && q.host.Name() == policy.ModelHost {
 		return o.exchangeModel(ctx, r, q, ev)
 	}

@@ -271,7 +271,15 @@ func (x *session) respond(req *httpx.Request, q *request, resp *response, ev *Ev
 	}
 	x.writePersistence(keep, req.Minor)
 	w.WriteString("\r\n")
+	head := w.Buffered()
 	whole, err := x.relay(q, resp, !closeDelimited, ev)
+	if errors.Is(err, errPin) {
+		resp.refused = ReasonPin
+		if ev.Down == 0 && w.Buffered() == head {
+			w.Reset(x.rw) // nothing has gone out: the client can be told why
+			x.writeRefusal(ev, deny(502, ReasonPin), false)
+		}
+	}
 	resp.release(whole)
 	if resp.masked != nil {
 		ev.Redacted = *resp.masked

@@ -3,6 +3,7 @@ package proxy
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"io"
 	"net/http"
 	"net/netip"
@@ -45,7 +46,9 @@ func (o *origin) serveStream(w http.ResponseWriter, hr *http.Request) {
 	ev.Method = knownMethod(hr.Method)
 	h := &stream2{o: o, w: w, ev: &ev}
 	defer func() {
-		if p := recover(); p != nil {
+		if p := recover(); p == http.ErrAbortHandler {
+			panic(p) // our own
+		} else if p != nil {
 			o.s.failure(ReasonInternal, "stream")
 			o.s.onPanic(p)
 			panic(http.ErrAbortHandler) // ends the stream and no more
@@ -180,7 +183,10 @@ func (h *stream2) respond(q *request, resp *response) {
 		hd.Set("Content-Length", strconv.FormatInt(resp.length, 10))
 	}
 	h.w.WriteHeader(resp.status)
-	whole := h.relay(resp)
+	whole, err := h.relay(resp)
+	if errors.Is(err, errPin) {
+		resp.refused = ReasonPin
+	}
 	if whole && resp.trailer != nil {
 		for _, f := range resp.trailer() {
 			hd.Add(http.TrailerPrefix+f.Name, f.Value)
@@ -195,14 +201,14 @@ func (h *stream2) respond(q *request, resp *response) {
 	}
 	if !whole {
 		h.settle(q)
-		h.o.s.allowed(h.ev)
+		h.o.s.answered(h.ev, resp)
 		panic(http.ErrAbortHandler) // a body that breaks off is not ended properly
 	}
 }
 
-func (h *stream2) relay(resp *response) (whole bool) {
+func (h *stream2) relay(resp *response) (whole bool, err error) {
 	if resp.body == nil {
-		return true
+		return true, nil
 	}
 	box := copies.Get().(*[]byte)
 	defer copies.Put(box)
@@ -212,18 +218,18 @@ func (h *stream2) relay(resp *response) (whole bool) {
 		if n > 0 {
 			h.ev.Down += int64(n)
 			if _, werr := h.w.Write((*box)[:n]); werr != nil {
-				return false
+				return false, werr
 			}
 		}
 		if err == io.EOF {
-			return true
+			return true, nil
 		}
 		if err != nil {
-			return false
+			return false, err
 		}
 		if resp.ended == nil || !resp.ended() {
-			if flush.Flush() != nil {
-				return false
+			if err := flush.Flush(); err != nil {
+				return false, err
 			}
 		}
 	}

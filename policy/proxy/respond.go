@@ -28,6 +28,18 @@ func (x *session) refuse(ev *Event, ref *refusal, raw string) bool {
 	}
 	x.o.s.refused(ev, ref.reason)
 	keep := (ref.status == 403 || ref.status == 502) && x.bodyRead()
+	if !x.writeRefusal(ev, ref, keep) {
+		return false
+	}
+	if !keep && (x.q == nil || x.q.sending == nil) {
+		x.lingerClose()
+	}
+	return keep
+}
+
+// writeRefusal writes the answer of a refusal. It is false when the client has
+// gone.
+func (x *session) writeRefusal(ev *Event, ref *refusal, keep bool) bool {
 	text := refusalText(ref.status, ref.reason)
 	w := x.bw
 	httpx.WriteStatusLine(w, ref.status)
@@ -42,13 +54,7 @@ func (x *session) refuse(ev *Event, ref *refusal, raw string) bool {
 	if ev.Method != http.MethodHead {
 		w.WriteString(text)
 	}
-	if err := w.Flush(); err != nil {
-		return false
-	}
-	if !keep && (x.q == nil || x.q.sending == nil) {
-		x.lingerClose()
-	}
-	return keep
+	return w.Flush() == nil
 }
 
 // lingerTime is how long a refused client may go on sending what nobody reads.

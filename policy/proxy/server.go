@@ -52,6 +52,7 @@ type Server struct {
 	leases      *leases
 	rec         recorder
 	clock       clock
+	usage       usage
 	conns       conns
 	ctx         context.Context
 	cancel      context.CancelFunc
@@ -249,7 +250,7 @@ func (s *Server) accept(nc net.Conn, kind Kind, handle func(*conn)) {
 		_ = c.Close()
 		return
 	}
-	if !s.conns.add(c, s.limits.Connections) {
+	if !s.conns.add(c, s.maxConnections()) {
 		ev := o.event("tcp")
 		s.refused(&ev, ReasonConnections)
 		reset(nc)

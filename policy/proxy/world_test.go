@@ -515,3 +515,16 @@ func (w *world) addresses(name string) []netip.Addr {
 	defer w.mu.Unlock()
 	return append([]netip.Addr(nil), w.names[name]...)
 }
+
+// turnedAway says whether a connection is closed without a word.
+func turnedAway(addr string) bool {
+	c, err := net.Dial("tcp", addr)
+	if err != nil {
+		return true
+	}
+	defer c.Close()
+	_ = c.SetDeadline(time.Now().Add(20 * time.Second))
+	_, err = c.Read(make([]byte, 1))
+	var ne net.Error
+	return err != nil && !(errors.As(err, &ne) && ne.Timeout())
+}
