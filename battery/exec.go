@@ -42,6 +42,9 @@ func Exec(ctx context.Context, o ExecOptions) (exit int, err error) {
 	if err := execRefuse(o.Policy); err != nil {
 		return 0, err
 	}
+	if err := enforceable(ctx, o.Policy, o.Driver); err != nil {
+		return 0, err
+	}
 	raw := make([]byte, 4)
 	if _, err := rand.Read(raw); err != nil {
 		return 0, fmt.Errorf("draw a run id: %w", err)
@@ -75,6 +78,20 @@ func execRefuse(p *policy.Policy) error {
 		return errors.New("the policy sends traffic through an egress agent, which exec does not reach")
 	}
 	return nil
+}
+
+// enforceable refuses a policy that the driver cannot enforce, before anything
+// is started.
+func enforceable(ctx context.Context, p *policy.Policy, d sandbox.Driver) error {
+	e, err := policy.Compile(p)
+	if err != nil {
+		return err
+	}
+	desc, err := d.Describe(ctx)
+	if err != nil {
+		return fmt.Errorf("use the sandbox driver: %w", err)
+	}
+	return e.EnforceableBy(desc.Name, desc.NetworkModes)
 }
 
 // session is the boundary around one command.
@@ -169,9 +186,6 @@ func (x *session) startSandbox(ctx context.Context, box boundary.Box, rootfs, ca
 	}
 	cfg := x.o.Image.Config.Config
 	env := environment(cfg.Env, box, x.o.Secrets)
-	for _, v := range x.o.Policy.Environment.Set {
-		env = append(env, v.Name+"="+v.Value)
-	}
 	env = lastWins(append(env, x.o.Env...))
 	spec := sandbox.Spec{ID: "wallproof-" + x.id + "-x-" + boxWork, Rootfs: rootfs, IDBase: image.IDBase, NetNS: box.NetNSPath, Env: env,
 		User: imageUser(cfg.User), WorkDir: cfg.WorkingDir, Hostname: boxWork, DNS: resolvers(box),

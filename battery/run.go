@@ -112,6 +112,9 @@ func newRun(ctx context.Context, opt Options) (*run, error) {
 	if r.driver, err = opt.Driver.Describe(ctx); err != nil {
 		return nil, fmt.Errorf("use the sandbox driver: %w", err)
 	}
+	if err := r.evaluator.EnforceableBy(r.driver.Name, r.driver.NetworkModes); err != nil {
+		return nil, err
+	}
 	r.state = opt.State
 	if r.state == "" {
 		r.state = filepath.Join(StateRoot, r.id)

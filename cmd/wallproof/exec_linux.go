@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"strings"
 
 	"github.com/urfave/cli/v2"
 	"github.com/wallproof/wallproof/battery"
@@ -45,9 +44,12 @@ func execAction(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	passed, err := passedEnvironment(p, c.StringSlice("env"))
+	entering, err := p.Enter(os.LookupEnv, c.StringSlice("env"))
 	if err != nil {
 		return err
+	}
+	for _, w := range entering.Warnings {
+		fmt.Fprintln(os.Stderr, "wallproof: "+term.Clean(w))
 	}
 	img, err := resolveImage(c.Context, c.String("image"), image.Options{ResolveTag: c.Bool("resolve"), Platform: c.String("platform")})
 	if err != nil {
@@ -67,7 +69,7 @@ func execAction(c *cli.Context) error {
 	}
 	var refused []proxy.Event
 	exit, err := battery.Exec(c.Context, battery.ExecOptions{
-		Image: img, Policy: p, Driver: driver, Self: []string{"/proc/self/exe"}, Hold: hold, Secrets: heldSecrets(p, values), BrokerKeys: values.BrokerKeys, Env: passed,
+		Image: img, Policy: p, Driver: driver, Self: []string{"/proc/self/exe"}, Hold: hold, Secrets: heldSecrets(p, values), BrokerKeys: values.BrokerKeys, Env: assignments(entering.Variables),
 		Command: sandbox.Command{Argv: argv, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
 			TTY: term.IsTerminal(os.Stdin) && term.IsTerminal(os.Stdout)},
 		Event: func(e proxy.Event) {
@@ -111,34 +113,11 @@ func reportRefused(events []proxy.Event) {
 	}
 }
 
-// passedEnvironment collects the variables that may enter: those that the policy
-// passes, and those named on the command line. One that a task asks for enters
-// only when named.
-func passedEnvironment(p *policy.Policy, named []string) ([]string, error) {
+// assignments writes variables as NAME=VALUE.
+func assignments(list []policy.Variable) []string {
 	var out []string
-	for _, name := range p.Environment.Pass {
-		if v, ok := os.LookupEnv(name); ok {
-			out = append(out, name+"="+v)
-		}
+	for _, v := range list {
+		out = append(out, v.Name+"="+v.Value)
 	}
-	given := map[string]bool{}
-	for _, kv := range named {
-		name, _, hasValue := strings.Cut(kv, "=")
-		given[name] = true
-		if hasValue {
-			out = append(out, kv)
-			continue
-		}
-		v, ok := os.LookupEnv(name)
-		if !ok {
-			return nil, fmt.Errorf("--env %s: there is no such variable; set it, or give --env %s=VALUE", name, name)
-		}
-		out = append(out, name+"="+v)
-	}
-	for _, name := range p.Environment.Ask {
-		if !given[name] {
-			return nil, fmt.Errorf("the policy asks for the variable %s, which enters only when it is named: add --env %s", name, name)
-		}
-	}
-	return out, nil
+	return out
 }

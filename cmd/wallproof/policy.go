@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 
 	"github.com/urfave/cli/v2"
 	"github.com/wallproof/wallproof/internal/term"
@@ -27,7 +28,20 @@ func readPolicy(path string) (*policy.Policy, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the policy: %w", err)
 	}
-	return policy.Parse(path, data)
+	p, err := policy.Parse(path, data)
+	if err != nil {
+		return nil, err
+	}
+	err = p.LoadLockfiles(func(name string) ([]byte, error) {
+		if !filepath.IsAbs(name) && path != "-" {
+			name = filepath.Join(filepath.Dir(path), name) // beside the policy
+		}
+		return readBounded(name, maxPolicyFile)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return p, nil
 }
 
 // readBounded reads a file, or standard input for "-", up to a bound.
@@ -63,11 +77,14 @@ func printJSON(w io.Writer, v any) error {
 func policyCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "policy",
-		Usage: "hash, explain and check egress policies",
+		Usage: "hash, explain, check, compare and import egress policies",
 		Subcommands: []*cli.Command{
 			policyHashCommand(),
 			policyExplainCommand(),
 			policyLintCommand(),
+			policyDiffCommand(),
+			policySuggestCommand(),
+			policyImportCommand(),
 		},
 	}
 }
