@@ -40,6 +40,17 @@ func BenchmarkSHA256(b *testing.B) {
 	}
 }
 
+// BenchmarkChain is the hash chain alone.
+func BenchmarkChain(b *testing.B) {
+	data := bulk(b)
+	b.SetBytes(int64(len(data)))
+	for b.Loop() {
+		if _, _, err := Chain(bytes.NewReader(data)); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
 // BenchmarkReader is the strict reader with chain and Merkle root.
 func BenchmarkReader(b *testing.B) {
 	data := bulk(b)

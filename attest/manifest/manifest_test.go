@@ -152,6 +152,36 @@ func TestReaderNamesWhatWasDone(t *testing.T) {
 	}
 }
 
+// The quick look agrees with the reader on whole files and notices every damage
+// to the chain.
+func TestChain(t *testing.T) {
+	data, s := sample(t, 6)
+	head, n, err := Chain(bytes.NewReader(data))
+	if err != nil || head != s.Head || n != s.Count {
+		t.Errorf("head %s, %d lines, %v; want %+v", head, n, err, s)
+	}
+	for i := 0; i < len(data)-1; i++ {
+		changed := bytes.Clone(data)
+		changed[i] ^= 1
+		if head, _, err := Chain(bytes.NewReader(changed)); err == nil && head == s.Head {
+			t.Fatalf("byte %d was changed and nothing is noticed", i)
+		}
+	}
+	list := linesOf(data)
+	for name, in := range map[string]string{
+		"nothing": "", "cut": string(data[:len(data)-1]), "dropped": join(slices.Delete(slices.Clone(list), 2, 3)),
+		"doubled": join(slices.Insert(slices.Clone(list), 2, list[1])), "long": strings.Repeat("x", MaxLineBytes+readBuffer) + "\n",
+	} {
+		if _, _, err := Chain(strings.NewReader(in)); err == nil {
+			t.Errorf("%s: accepted", name)
+		}
+	}
+	long := strings.Replace(list[0], `"runId":"`, `"runId":"`+strings.Repeat("y", readBuffer), 1)
+	if _, n, err := Chain(strings.NewReader(long + "\n")); err != nil || n != 1 {
+		t.Errorf("a line longer than the buffer: %d, %v", n, err)
+	}
+}
+
 // A reader that cannot seek still refuses, if less precisely.
 func TestReaderWithoutSeek(t *testing.T) {
 	data, _ := sample(t, 3)

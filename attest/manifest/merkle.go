@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"hash"
 	"math/bits"
 )
 
@@ -51,11 +52,24 @@ func nodeHash(l, r Hash) Hash {
 // grows with the logarithm of their number. The zero value is an empty tree.
 type Tree struct {
 	size  uint64
-	peaks []Hash // of the complete subtrees, largest first
+	peaks []Hash    // of the complete subtrees, largest first
+	hash  hash.Hash // of a leaf, used again and again
 }
 
 // Append adds a line, without its LF.
-func (t *Tree) Append(line []byte) { t.AppendLeaf(LeafHash(line)) }
+func (t *Tree) Append(line []byte) {
+	if t.hash == nil {
+		t.hash = sha256.New()
+	}
+	t.hash.Reset()
+	t.hash.Write(leafMark[:])
+	t.hash.Write(line)
+	var h Hash
+	t.hash.Sum(h[:0])
+	t.AppendLeaf(h)
+}
+
+var leafMark = [1]byte{leafPrefix}
 
 // AppendLeaf adds a line by its leaf hash.
 func (t *Tree) AppendLeaf(h Hash) {

@@ -1,5 +1,7 @@
 package canon
 
+import "errors"
+
 // Check reports whether data is exactly one value in canonical form, within
 // the limits. The error is an *Error. When several rules are broken the more
 // telling one wins: a document that is out of order and has a duplicate is
@@ -14,11 +16,16 @@ func Check(data []byte, l Limits) error {
 func CheckMembers(data []byte, l Limits, fn func(name, value []byte)) error {
 	s := scanner{data: data, lim: l.withDefaults(), canonical: true, onMember: fn}
 	err := s.document()
-	if ReasonOf(err) != ReasonNotCanonical {
-		return err
+	if err == nil {
+		return nil
 	}
 	if worse := CheckStrict(data, l); worse != nil {
 		return worse
+	}
+	// Not broken, so what the scanner stumbled over was only the form.
+	var e *Error
+	if errors.As(err, &e) && e.Reason != ReasonNotCanonical {
+		return &Error{Reason: ReasonNotCanonical, Offset: e.Offset, Detail: "white space between tokens"}
 	}
 	return err
 }

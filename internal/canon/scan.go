@@ -30,36 +30,34 @@ func (s *scanner) document() error {
 	if len(s.data) > s.lim.Bytes {
 		return s.fail(ReasonSize, s.lim.Bytes, "document is longer than the limit")
 	}
-	if err := s.space(); err != nil {
-		return err
-	}
+	s.space()
 	if err := s.value(); err != nil {
 		return err
 	}
-	if err := s.space(); err != nil {
-		return err
-	}
+	s.space()
 	if s.pos != len(s.data) {
 		return s.fail(ReasonSyntax, s.pos, "bytes after the value")
 	}
 	return nil
 }
 
-// space skips white space where the form allows it. The canonical form has
-// none, so the caller fails on it by itself or here.
-func (s *scanner) space() error {
+// space skips white space. The canonical form has none, so there it stays and is
+// stumbled over by whatever comes next.
+func (s *scanner) space() {
+	if !s.canonical {
+		s.skipSpace()
+	}
+}
+
+func (s *scanner) skipSpace() {
 	for s.pos < len(s.data) {
 		switch s.data[s.pos] {
 		case ' ', '\t', '\n', '\r':
-			if s.canonical {
-				return s.fail(ReasonNotCanonical, s.pos, "white space between tokens")
-			}
 			s.pos++
 		default:
-			return nil
+			return
 		}
 	}
-	return nil
 }
 
 func (s *scanner) peek() byte {
@@ -109,7 +107,8 @@ func (s *scanner) enter() error {
 		return s.fail(ReasonDepth, s.pos, "nested deeper than the limit")
 	}
 	s.pos++
-	return s.space()
+	s.space()
+	return nil
 }
 
 func (s *scanner) object() error {
@@ -150,16 +149,12 @@ func (s *scanner) member(names *nameSet) error {
 	if err := names.add(name, at); err != nil {
 		return err
 	}
-	if err := s.space(); err != nil {
-		return err
-	}
+	s.space()
 	if s.peek() != ':' {
 		return s.fail(ReasonSyntax, s.pos, "colon expected")
 	}
 	s.pos++
-	if err := s.space(); err != nil {
-		return err
-	}
+	s.space()
 	start := s.pos
 	if err := s.value(); err != nil {
 		return err
@@ -193,13 +188,12 @@ func (s *scanner) array() error {
 
 // next reads what follows a member or element: a comma (true) or the end.
 func (s *scanner) next(end byte) (bool, error) {
-	if err := s.space(); err != nil {
-		return false, err
-	}
+	s.space()
 	switch s.peek() {
 	case ',':
 		s.pos++
-		return true, s.space()
+		s.space()
+		return true, nil
 	case end:
 		return false, s.leave()
 	}
