@@ -9,7 +9,10 @@ import (
 	"io"
 )
 
-var prevMember = []byte(`"prev":"`)
+const (
+	prevMember    = `"prev":"`
+	prevMemberLen = len(prevMember)
+)
 
 // Chain checks nothing but the hash chain, at close to the speed of SHA-256 and
 // in constant memory: that each line carries the hash of the line before. It
@@ -49,17 +52,28 @@ func Chain(r io.Reader) (head string, count int64, err error) {
 	}
 }
 
-// carries reports whether a line's prev is the given hash. In a canonical line
-// the member stands near the end, and no string can hold its text, because the
-// quotes in it would be escaped.
+// carries reports whether a line's prev is the given hash. No string in the line
+// can hold the text that is looked for, because the quotes in it would be
+// escaped.
 func carries(line, prev []byte, count int64) bool {
-	i := bytes.LastIndex(line, prevMember)
-	if i < 0 {
-		return false
-	}
-	value := line[i+len(prevMember):]
 	if count == 0 {
-		return bytes.HasPrefix(value, []byte(Genesis+`"`))
+		prev = []byte(Genesis)
 	}
-	return len(value) > len(prev) && bytes.Equal(value[:len(prev)], prev) && value[len(prev)] == '"'
+	var needle [prevMemberLen + 2*sha256.Size + 1]byte
+	n := copy(needle[:], prevMember)
+	n += copy(needle[n:], prev)
+	needle[n] = '"'
+	// A short needle is searched for with vector instructions.
+	const short = 32
+	for at := 0; ; {
+		i := bytes.Index(line[at:], needle[:short])
+		if i < 0 {
+			return false
+		}
+		at += i
+		if bytes.HasPrefix(line[at:], needle[:n+1]) {
+			return true
+		}
+		at++
+	}
 }
