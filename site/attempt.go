@@ -18,16 +18,26 @@ type attempt struct {
 	record   *record
 	report   verify.Report
 	evidence *evidence // nil when it does not verify or is taken over
-	key      string    // of the cache
 	messages map[string]string
+	files    fs.FS     // while the packet is open
+	closer   io.Closer // of files, or nil
+}
+
+// close releases the packet.
+func (a *attempt) close() error {
+	if a.closer == nil {
+		return nil
+	}
+	c := a.closer
+	a.files, a.closer = nil, nil
+	return c.Close()
 }
 
 // attempt examines a packet, or takes its record over from the build before.
 func (b *builder) attempt(j job, contradicted bool) (*attempt, error) {
 	a := &attempt{job: j}
 	latched := b.latched(j.attestation)
-	a.key = b.cacheKey(j, contradicted, latched)
-	if r := b.cache.record(j.packet.Stamp, a.key, b.now); r != nil {
+	if r := b.cache.record(j.packet.Stamp, b.cacheKey(j, contradicted, latched), b.now); r != nil {
 		r.packet, r.reused = j.packet.Name, true
 		a.record = r
 		return a, nil
@@ -38,7 +48,7 @@ func (b *builder) attempt(j job, contradicted bool) (*attempt, error) {
 		a.record = &record{State: StateInvalid, Codes: []string{codeOf(err)}, packet: j.packet.Name}
 		return a, nil
 	}
-	defer closer.Close()
+	a.files, a.closer = files, closer
 	a.report = examine(files, b.verifyInput(j), latched, b.now)
 	a.evidence = a.judge(files, latched, contradicted, b.catalog)
 	return a, nil
@@ -105,7 +115,7 @@ func (b *builder) publish(a *attempt) error {
 	r := a.record
 	entry := b.note(r)
 	if r.reused {
-		ok, err := b.tree.reuse(attestationDir(r.ID), r.Files)
+		ok, err := b.tree.reuse(attestationDir(r.ID), r.Files, r.Bytes)
 		if err != nil || ok {
 			return err
 		}
@@ -135,7 +145,7 @@ func (b *builder) renew(a *attempt) error {
 	}
 	*a.record = *again.record
 	again.record = a.record
-	return b.publish(again)
+	return errors.Join(b.publish(again), again.close())
 }
 
 func contains(codes []string, code string) bool {
@@ -162,19 +172,16 @@ func (b *builder) note(r *record) *history.Entry {
 }
 
 // copyPacket writes the packet's archive and bundle for download.
-func (b *builder) copyPacket(a *attempt) error {
-	files, closer, err := a.job.packet.Open()
-	if err != nil {
-		return err
-	}
-	defer closer.Close()
-	dir := attestationDir(a.record.ID)
-	bundle, err := packet.ReadDocument(files, packet.AttestationFile)
+func (b *builder) copyPacket(a *attempt, to *folder) error {
+	bundle, err := packet.ReadDocument(a.files, packet.AttestationFile)
 	if err != nil {
 		return fmt.Errorf("site: bundle of %s: %w", a.job.packet.Name, err)
 	}
-	return errors.Join(
-		b.tree.put(dir+fileBundle, bundle),
-		b.tree.stream(dir+filePacket, func(w io.Writer) error { return packet.WriteArchive(w, files) }),
-	)
+	if err := to.put(fileBundle, bundle); err != nil {
+		return err
+	}
+	if whole, ok := a.files.(archive); ok {
+		return to.put(filePacket, whole.raw)
+	}
+	return to.stream(filePacket, func(w io.Writer) error { return packet.WriteArchive(w, a.files) })
 }

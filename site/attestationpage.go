@@ -35,54 +35,52 @@ type checkRow struct {
 // writeAttestation writes the folder of one attestation.
 func (b *builder) writeAttestation(a *attempt, entry *history.Entry) error {
 	r, e := a.record, a.evidence
-	dir := attestationDir(r.ID)
+	to := &folder{tree: b.tree, dir: attestationDir(r.ID)}
 	view := attestationView{Events: eventRows(entry)}
 	heading := r.chip().Word
 	if e == nil {
 		view.Boundary = b.unverified(r, entry)
 	} else {
 		view.Boundary = e.boundaryOf("", b.in.Theme, e.collected)
+		view.Boundary.PlainHref = ""
 		if e.shown() {
 			b.fillAttestation(&view, e)
 			heading = r.Claim
 		}
 	}
-	path := dir + "index.html"
-	v := b.page(path, fmt.Sprintf("%s · %s", heading, view.Boundary.Kind), "Attestation "+r.Digest, view)
+	v := b.page(to.dir+"index.html", fmt.Sprintf("%s · %s", heading, view.Boundary.Kind), "Attestation "+r.Digest, view)
 	v.Watch = b.watch(e, v.Root, fileStatus)
 	v.Alternates = []alternate{{"application/json", "Status", fileStatus}, {"application/ld+json", "Claim", fileJSONLD}}
-	if err := b.put(path, pageAttestation, v); err != nil {
+	html, err := render(pageAttestation, v)
+	if err != nil {
 		return err
 	}
-	r.Files = []string{"index.html"}
-	return b.writeBeside(a, entry, dir)
+	if err := errors.Join(b.tree.mkdir(to.dir), to.put("index.html", html), b.writeBeside(a, entry, to)); err != nil {
+		return err
+	}
+	r.Files, r.Bytes = to.names, to.bytes
+	return nil
 }
 
 // writeBeside writes the machine-readable files of an attestation.
-func (b *builder) writeBeside(a *attempt, entry *history.Entry, dir string) error {
+func (b *builder) writeBeside(a *attempt, entry *history.Entry, to *folder) error {
 	r, e := a.record, a.evidence
 	since := ""
 	if n := len(entry.Events); n > 0 {
 		since = entry.Events[n-1].Time
 	}
 	g := badgeOf(r)
-	bj, err1 := g.json()
-	ld, err2 := b.jsonLD(r, e)
-	errs := []error{
-		err1, err2,
-		b.putJSON(dir+fileStatus, statusOf(r, e, since, "")),
-		b.tree.put(dir+"badge.json", bj), b.tree.put(dir+"badge.svg", g.svg()), b.tree.put(dir+fileJSONLD, ld),
+	s, err1 := pretty(statusOf(r, e, since, ""))
+	bj, err2 := g.json()
+	ld, err3 := b.jsonLD(r, e)
+	if err := errors.Join(err1, err2, err3); err != nil {
+		return err
 	}
-	r.Files = append(r.Files, fileStatus, "badge.json", "badge.svg", fileJSONLD)
-	if e != nil && e.shown() {
-		errs = append(errs, b.tree.put(dir+filePlain, []byte(e.plain())))
-		r.Files = append(r.Files, filePlain)
+	err := errors.Join(to.put(fileStatus, s), to.put("badge.json", bj), to.put("badge.svg", g.svg()), to.put(fileJSONLD, ld))
+	if e == nil || err != nil {
+		return err
 	}
-	if e != nil {
-		errs = append(errs, b.copyPacket(a))
-		r.Files = append(r.Files, fileBundle, filePacket)
-	}
-	return errors.Join(errs...)
+	return b.copyPacket(a, to)
 }
 
 func (b *builder) fillAttestation(v *attestationView, e *evidence) {

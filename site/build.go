@@ -141,12 +141,8 @@ func (b *builder) survey(ctx context.Context) ([][]job, error) {
 				jobs[i].glimpse = *c
 				return ctx.Err()
 			}
-			files, closer, err := p.Open()
-			if err != nil {
-				return nil // examined again, and reported, below
-			}
-			jobs[i].glimpse = peek(files)
-			return errors.Join(closer.Close(), ctx.Err())
+			jobs[i].glimpse = p.peek()
+			return ctx.Err()
 		})
 	}
 	if err := g.Wait(); err != nil {
@@ -205,13 +201,17 @@ func (b *builder) examineGroup(ctx context.Context, group []job) error {
 		}
 		if a.record.State == StateInvalid {
 			invalid = append(invalid, a)
+			if err := a.close(); err != nil {
+				return err
+			}
 			continue
 		}
 		if !done[a.record.Digest] {
 			done[a.record.Digest] = true
-			if err := b.publish(a); err != nil {
-				return err
-			}
+			err = b.publish(a)
+		}
+		if err := errors.Join(err, a.close()); err != nil {
+			return err
 		}
 		contradicted = contradicted || a.record.Critical
 		b.keep(a.record)

@@ -220,7 +220,7 @@ func checkHeld(t *testing.T, out string, s *Summary, code string) {
 			t.Errorf("%s repeats the held claim", f)
 		}
 	}
-	if _, err := os.Stat(filepath.Join(out, filepath.Dir(s.Page), filePlain)); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := os.Stat(filepath.Join(out, filePlain)); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("the summary of a held claim is served: %v", err)
 	}
 }

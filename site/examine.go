@@ -25,15 +25,39 @@ type glimpse struct {
 	collected   time.Time
 }
 
-// peek reads a packet's bundle without verifying it.
+// peek reads a packet's bundle without verifying it. A packet that cannot be
+// read gives nothing; it is opened again, and reported, when it is examined.
+func (p Packet) peek() glimpse {
+	if p.bundle != nil {
+		b, err := p.bundle()
+		if err != nil {
+			return glimpse{}
+		}
+		return peekBundle(b)
+	}
+	files, closer, err := p.Open()
+	if err != nil {
+		return glimpse{}
+	}
+	defer closer.Close()
+	return peek(files)
+}
+
 func peek(files fs.FS) glimpse {
+	b, err := packet.ReadDocument(files, packet.AttestationFile)
+	if err != nil {
+		return glimpse{}
+	}
+	return peekBundle(b)
+}
+
+func peekBundle(b []byte) glimpse {
 	var bundle struct {
 		Envelope struct {
 			Payload string `json:"payload"`
 		} `json:"dsseEnvelope"`
 	}
-	b, err := packet.ReadDocument(files, packet.AttestationFile)
-	if err != nil || json.Unmarshal(b, &bundle) != nil {
+	if json.Unmarshal(b, &bundle) != nil {
 		return glimpse{}
 	}
 	payload, err := base64.StdEncoding.DecodeString(bundle.Envelope.Payload)

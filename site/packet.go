@@ -1,6 +1,8 @@
 package site
 
 import (
+	"archive/tar"
+	"bufio"
 	"bytes"
 	"fmt"
 	"io"
@@ -26,6 +28,8 @@ type Packet struct {
 	Live []byte
 	// Open returns the packet's files, and what releases them.
 	Open func() (fs.FS, io.Closer, error)
+	// bundle returns the attestation alone, where that is cheaper than Open.
+	bundle func() ([]byte, error)
 }
 
 // OpenPacket describes the packet at a path: a directory, or an archive as
@@ -41,7 +45,7 @@ func OpenPacket(path string) (Packet, error) {
 	}
 	if !info.IsDir() {
 		stamp := fmt.Sprintf("%s %d %d", abs, info.Size(), info.ModTime().UnixNano())
-		return Packet{Name: path, Stamp: stamp, Open: func() (fs.FS, io.Closer, error) { return openArchive(path) }}, nil
+		return Packet{Name: path, Stamp: stamp, Open: func() (fs.FS, io.Closer, error) { return openArchive(path) }, bundle: func() ([]byte, error) { return peekArchive(path) }}, nil
 	}
 	stamp, err := dirStamp(abs)
 	if err != nil {
@@ -76,7 +80,32 @@ func openArchive(path string) (fs.FS, io.Closer, error) {
 	if err != nil {
 		return nil, nil, fmt.Errorf("site: open packet %s: %w", path, err)
 	}
-	return files, nothing{}, nil
+	return archive{files, b}, nothing{}, nil
+}
+
+// archive is a packet that came as one file, with that file's bytes.
+type archive struct {
+	packet.Memory
+	raw []byte
+}
+
+// peekArchive reads an archive's bundle. It is the first file of an archive,
+// since its name sorts first, so no more than that is read.
+func peekArchive(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	tr := tar.NewReader(bufio.NewReader(f))
+	h, err := tr.Next()
+	if err != nil {
+		return nil, err
+	}
+	if h.Name != packet.AttestationFile || h.Size > packet.MaxDocumentBytes {
+		return nil, fs.ErrNotExist
+	}
+	return io.ReadAll(tr)
 }
 
 // readBounded reads a file of at most limit bytes.

@@ -22,6 +22,7 @@ type record struct {
 	Claim     string   `json:"claim,omitempty"` // "0 critical escapes"; only while it is shown
 	Critical  bool     `json:"critical,omitempty"`
 	Files     []string `json:"files,omitempty"` // in the attestation's folder
+	Bytes     int64    `json:"bytes,omitempty"` // of those files
 	packet    string
 	reused    bool
 	evidence  *evidence // of the primary only

@@ -31,7 +31,7 @@ func sampleSite(t testing.TB, dir string, theme Theme, es ...*evidence) {
 	check(b.writeAssets())
 	files := packet.Memory{packet.AttestationFile: []byte("{}\n"), packet.ManifestFile: []byte("{}\n"), packet.PolicyFile: []byte("{}\n"), packet.RedactionFile: []byte("{}\n"), packet.ControlFile: []byte("{}\n"), packet.AttackFile: []byte("{}\n")}
 	for _, e := range es {
-		a := &attempt{record: &record{}, evidence: e, job: job{packet: FSPacket("sample", files)}}
+		a := &attempt{record: &record{}, evidence: e, files: files}
 		a.fill(e, e.codes())
 		r := a.record
 		if e.shown() {

@@ -71,6 +71,11 @@ func (b *builder) writeRootFiles(r *record, e *evidence, prefix string) error {
 	g := badgeOf(r)
 	bj, err1 := g.json()
 	ld, err2 := b.jsonLD(r, e)
+	if e != nil && e.shown() {
+		if err := b.tree.put(filePlain, []byte(e.plain())); err != nil {
+			return err
+		}
+	}
 	s := statusOf(r, e, b.history.Since(r.Digest), prefix)
 	s.Checked = history.Stamp(b.now)
 	return errors.Join(err1, err2, b.putJSON(fileStatus, s), b.tree.put("badge.json", bj), b.tree.put("badge.svg", g.svg()), b.tree.put(fileJSONLD, ld))
@@ -109,7 +114,7 @@ func (b *builder) documents(r *record, e *evidence) []document {
 			document{Title: "Evidence page", Href: dir + "index.html", Form: "HTML", Date: on(e.collected), Note: "Every technique, or why the claim is held"},
 		)
 		if e.shown() {
-			out = append(out, document{Title: "Plain-text summary", Href: dir + filePlain, Form: "text", Date: on(e.collected)})
+			out = append(out, document{Title: "Plain-text summary", Href: "../" + filePlain, Form: "text", Date: on(e.collected)})
 		}
 	}
 	out = append(out, document{Title: "History of this site", Href: "../history/index.html", Form: "HTML, JSON, Atom", Note: "Every claim that was made and withdrawn"})

@@ -7,9 +7,12 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync/atomic"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/wallproof/wallproof/site/history"
 )
@@ -86,16 +89,51 @@ func sweep(parent, base string) {
 	}
 }
 
+// mkdir makes a folder, with those above it.
+func (t *tree) mkdir(dir string) error {
+	name := filepath.Join(t.dir, filepath.FromSlash(dir))
+	err := os.Mkdir(name, 0o755) //nolint:gosec // a web server reads it
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrExist) {
+		err = os.MkdirAll(name, 0o755) //nolint:gosec // as above
+	}
+	if err != nil {
+		return fmt.Errorf("site: folder %s: %w", dir, err)
+	}
+	return nil
+}
+
 // put writes a file.
 func (t *tree) put(path string, content []byte) error {
-	return t.stream(path, func(w io.Writer) error {
+	_, err := t.stream(path, func(w io.Writer) error {
+		_, err := w.Write(content)
+		return err
+	})
+	return err
+}
+
+// folder is one folder of the site, with what was written into it.
+type folder struct {
+	tree  *tree
+	dir   string // with a slash at the end
+	names []string
+	bytes int64
+}
+
+func (f *folder) put(name string, content []byte) error {
+	return f.stream(name, func(w io.Writer) error {
 		_, err := w.Write(content)
 		return err
 	})
 }
 
-// stream writes a file piece by piece.
-func (t *tree) stream(path string, write func(io.Writer) error) error {
+func (f *folder) stream(name string, write func(io.Writer) error) error {
+	n, err := f.tree.stream(f.dir+name, write)
+	f.names, f.bytes = append(f.names, name), f.bytes+n
+	return err
+}
+
+// stream writes a file piece by piece and returns its size.
+func (t *tree) stream(path string, write func(io.Writer) error) (int64, error) {
 	name := filepath.Join(t.dir, filepath.FromSlash(path))
 	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644) //nolint:gosec // a web server reads it
 	if errors.Is(err, fs.ErrNotExist) {
@@ -104,7 +142,7 @@ func (t *tree) stream(path string, write func(io.Writer) error) error {
 		}
 	}
 	if err != nil {
-		return fmt.Errorf("site: write %s: %w", path, err)
+		return 0, fmt.Errorf("site: write %s: %w", path, err)
 	}
 	c := &counter{w: f}
 	err = write(c)
@@ -112,11 +150,11 @@ func (t *tree) stream(path string, write func(io.Writer) error) error {
 		err = e
 	}
 	if err != nil {
-		return fmt.Errorf("site: write %s: %w", path, err)
+		return 0, fmt.Errorf("site: write %s: %w", path, err)
 	}
 	t.files.Add(1)
 	t.bytes.Add(c.n)
-	return nil
+	return c.n, nil
 }
 
 type counter struct {
@@ -132,23 +170,17 @@ func (c *counter) Write(p []byte) (int, error) {
 
 // reuse takes a folder of files over from the site that is being replaced, by
 // hard links where the file system has them. It reports whether all were there.
-func (t *tree) reuse(dir string, names []string) (bool, error) {
-	from, to := filepath.Join(t.out, filepath.FromSlash(dir)), filepath.Join(t.dir, filepath.FromSlash(dir))
-	if err := os.MkdirAll(to, 0o755); err != nil { //nolint:gosec // a web server reads it
-		return false, fmt.Errorf("site: write %s: %w", dir, err)
+func (t *tree) reuse(dir string, names []string, bytes int64) (bool, error) {
+	if err := t.mkdir(dir); err != nil {
+		return false, err
 	}
-	var files, bytes int64
+	from, to := filepath.Join(t.out, filepath.FromSlash(dir)), filepath.Join(t.dir, filepath.FromSlash(dir))
 	for _, n := range names {
-		info, err := os.Lstat(filepath.Join(from, n))
-		if err == nil && info.Mode().IsRegular() {
-			err = os.Link(filepath.Join(from, n), filepath.Join(to, n))
-		}
-		if err != nil || !info.Mode().IsRegular() {
+		if err := os.Link(from+string(filepath.Separator)+n, to+string(filepath.Separator)+n); err != nil {
 			return false, os.RemoveAll(to)
 		}
-		files, bytes = files+1, bytes+info.Size()
 	}
-	t.files.Add(files)
+	t.files.Add(int64(len(names)))
 	t.bytes.Add(bytes)
 	return true, nil
 }
@@ -169,9 +201,20 @@ func (t *tree) commit() error {
 }
 
 // discard removes the building folder: all of it after a failure, the replaced
-// site after a success.
+// site after a success. A large site has very many folders, so several are
+// removed at once.
 func (t *tree) discard() error {
-	if err := os.RemoveAll(t.dir); err != nil {
+	var g errgroup.Group
+	g.SetLimit(runtime.GOMAXPROCS(0))
+	large := filepath.Join(t.dir, "attestations")
+	entries, err := os.ReadDir(large)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("site: remove %s: %w", t.dir, err)
+	}
+	for _, e := range entries {
+		g.Go(func() error { return os.RemoveAll(filepath.Join(large, e.Name())) })
+	}
+	if err := errors.Join(g.Wait(), os.RemoveAll(t.dir)); err != nil {
 		return fmt.Errorf("site: remove %s: %w", t.dir, err)
 	}
 	return nil

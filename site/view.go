@@ -32,7 +32,7 @@ func (e *evidence) boundaryOf(prefix string, theme Theme, now time.Time) *bounda
 		Files:          downloads(prefix),
 		Gaps:           theme.KnownGaps,
 		TechniquesHref: page + "#techniques",
-		PlainHref:      prefix + filePlain,
+		PlainHref:      filePlain,
 	}
 	for _, l := range e.boundary.Limits {
 		b.Limits = append(b.Limits, sentence(clean(l)))
