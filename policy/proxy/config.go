@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/wallproof/wallproof/policy"
+	"github.com/wallproof/wallproof/policy/proxy/confine"
 )
 
 // Kind is what a listener speaks.
@@ -83,4 +84,6 @@ type Ready struct {
 	CAPEM        string `json:"caPEM"`        // the run's certificate authority
 	PolicyDigest string `json:"policyDigest"` // of what is enforced
 	Enforcement  string `json:"enforcement"`  // "enforced" or "nothing-to-enforce"
+	// Confinement is what the process has given up for good.
+	Confinement confine.Facts `json:"confinement"`
 }

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/wallproof/wallproof/internal/procs"
+	"github.com/wallproof/wallproof/policy/proxy/confine"
 )
 
 // discardLog takes what net/http would print: it may hold a request's content.
@@ -60,7 +61,12 @@ func serveProcess(child *procs.Child, cfg Config, signals <-chan os.Signal) erro
 		_ = srv.Close()
 		return err
 	}
-	if err := child.Ready(srv.ready()); err != nil {
+	ready := srv.ready()
+	if ready.Confinement, err = confine.Process(); err != nil {
+		_ = srv.Close()
+		return err
+	}
+	if err := child.Ready(ready); err != nil {
 		_ = srv.Close()
 		return err
 	}

@@ -192,7 +192,10 @@ func TestProcessHidesItself(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, line := range []string{"CapEff:\t0000000000000000", "NoNewPrivs:\t1", "Uid:\t65534"} {
+	if !p.Ready.Confinement.Seccomp {
+		t.Errorf("confinement %+v", p.Ready.Confinement)
+	}
+	for _, line := range []string{"Seccomp:\t2", "CapEff:\t0000000000000000", "NoNewPrivs:\t1", "Uid:\t65534"} {
 		if !strings.Contains(string(b), line) {
 			t.Errorf("status lacks %q", line)
 		}

@@ -156,18 +156,19 @@ func (s *Server) addressing(cfg *Config) error {
 
 func (s *Server) prepareTLS(up *Upstream) error {
 	s.upstreamTLS = &tls.Config{MinVersion: tls.VersionTLS12, ClientSessionCache: tls.NewLRUClientSessionCache(256)}
-	if up.RootsPEM != "" {
-		pool := x509.NewCertPool()
-		if up.SystemRoots {
-			var err error
-			if pool, err = x509.SystemCertPool(); err != nil {
-				return fmt.Errorf("read the system's authorities: %w", err)
-			}
+	// They are read now: later the process can open no file.
+	pool := x509.NewCertPool()
+	if up.RootsPEM == "" || up.SystemRoots {
+		var err error
+		if pool, err = x509.SystemCertPool(); err != nil {
+			return fmt.Errorf("read the system's authorities: %w", err)
 		}
+	}
+	s.upstreamTLS.RootCAs = pool
+	if up.RootsPEM != "" {
 		if !pool.AppendCertsFromPEM([]byte(up.RootsPEM)) {
 			return errors.New("upstream roots hold no certificate in PEM")
 		}
-		s.upstreamTLS.RootCAs = pool
 	}
 	var ticketKey [32]byte
 	if _, err := rand.Read(ticketKey[:]); err != nil {

@@ -180,8 +180,21 @@ func (o *origin) roundTrip1(ctx context.Context, r *rules, q *request) (*respons
 	}
 }
 
+// clientFault is a request's body that the client did not send as it should.
+type clientFault struct{ error }
+
+func (e clientFault) Unwrap() error { return e.error }
+
+func isClientFault(err error) bool {
+	var fault clientFault
+	return errors.As(err, &fault)
+}
+
 func responseError(err error) *refusal {
 	var he *httpx.Error
+	if isClientFault(err) && errors.As(err, &he) {
+		return &refusal{status: he.Status, reason: he.Reason, err: err}
+	}
 	if errors.As(err, &he) {
 		return &refusal{status: 502, reason: ReasonUpstreamResponse, err: err}
 	}
@@ -209,7 +222,11 @@ func (o *origin) try(ctx context.Context, l *link, q *request) (*response, error
 		q.sending = make(chan struct{})
 		go func() {
 			defer close(q.sending)
-			sent <- sendBody(l.bw, q)
+			err := sendBody(l.bw, q)
+			sent <- err
+			if isClientFault(err) {
+				_ = l.raw.Close() // the upstream would wait for the rest for ever
+			}
 		}()
 	}
 	var p *httpx.Response
@@ -218,6 +235,14 @@ func (o *origin) try(ctx context.Context, l *link, q *request) (*response, error
 	}
 	if err != nil {
 		stop()
+		select {
+		case fault := <-sent:
+			sent <- fault
+			if isClientFault(fault) {
+				err = fault
+			}
+		default:
+		}
 		l.retire(sent)
 		return nil, err
 	}
@@ -328,6 +353,10 @@ func sendBody(w *bufio.Writer, q *request) error {
 			break
 		}
 		if err != nil {
+			var he *httpx.Error
+			if errors.As(err, &he) {
+				return clientFault{err}
+			}
 			return err
 		}
 	}
