@@ -17,7 +17,7 @@ var zeroTime time.Time
 type lines struct{ list []Check }
 
 func (l *lines) add(name string, s Status, code Code, message, evidence string) {
-	l.list = append(l.list, Check{Name: name, Status: s, Code: code, Message: clean(message), Evidence: clean(evidence)})
+	l.list = append(l.list, Check{Name: name, Status: s, Code: code, Message: Clean(message), Evidence: Clean(evidence)})
 }
 
 func (l *lines) pass(name string, code Code, message, evidence string) {
