@@ -25,10 +25,45 @@ func (b *box) CopyIn(ctx context.Context, target string, mode fs.FileMode, r io.
 	if !path.IsAbs(target) || path.Clean(target) != target || target == "/" {
 		return fmt.Errorf("copy into %s: %q is not a clean absolute path", b.spec.ID, target)
 	}
-	if err := b.copyIn(ctx, target, mode, r); err != nil {
+	err := asOwner(int(b.profile.base(b.spec)), func() error { return b.copyIn(ctx, target, mode, r) })
+	if err != nil {
 		return fmt.Errorf("copy into %s: %w", b.spec.ID, err)
 	}
 	return nil
+}
+
+// asOwner calls f on a thread that makes files as a host id, and may otherwise do
+// all that it may. A file system that was mounted in a user namespace takes none
+// of an id that is not in it, as the host's root is not.
+func asOwner(id int, f func() error) error {
+	if id == 0 {
+		return f()
+	}
+	return onThread(func() error {
+		if err := becomeOwner(id); err != nil {
+			return fmt.Errorf("make files as %d: %w", id, err)
+		}
+		return f()
+	})
+}
+
+func becomeOwner(id int) error {
+	if _, err := unix.SetfsgidRetGid(id); err != nil {
+		return err
+	}
+	if _, err := unix.SetfsuidRetUid(id); err != nil {
+		return err
+	}
+	// That took away the capabilities over files that belong to others.
+	head := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var caps [2]unix.CapUserData
+	if err := unix.Capget(&head, &caps[0]); err != nil {
+		return err
+	}
+	for i := range caps {
+		caps[i].Effective = caps[i].Permitted
+	}
+	return unix.Capset(&head, &caps[0])
 }
 
 func (b *box) copyIn(ctx context.Context, target string, mode fs.FileMode, r io.Reader) error {

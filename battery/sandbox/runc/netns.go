@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/wallproof/wallproof/battery/sandbox"
+	"github.com/wallproof/wallproof/battery/sandbox/internal/bundle"
 )
 
 // A hardened sandbox's user namespace has no rights over a network namespace
@@ -40,32 +41,52 @@ func (b *box) openNet() error {
 }
 
 // start starts the runtime, in the sandbox's network namespace where it is to be
-// given. If that fails nothing is started.
+// given. If that fails nothing is started. What it starts inherits its umask,
+// which is to be the same whatever ours is.
 func (b *box) start(cmd *exec.Cmd) error {
-	if b.net == nil {
-		if b.profile.givenNet(b.spec) {
-			return errors.New("the network namespace is closed")
-		}
-		return cmd.Start()
+	if b.net == nil && b.profile.givenNet(b.spec) {
+		return errors.New("the network namespace is closed")
 	}
-	return inNet(b.net, cmd.Start)
+	return onThread(func() error {
+		if b.net != nil {
+			if err := enterNet(b.net); err != nil {
+				return err
+			}
+		}
+		if err := unix.Unshare(unix.CLONE_FS); err != nil {
+			return fmt.Errorf("set the umask: %w", err)
+		}
+		unix.Umask(umask)
+		return cmd.Start()
+	})
 }
 
-// inNet calls f on a thread in a network namespace. The thread ends with it.
-func inNet(net *os.File, f func() error) error {
+// umask is that of what the runtime starts.
+const umask = 0o022
+
+// onThread calls f on a thread of its own, which ends with it and whatever f
+// made of it.
+func onThread(f func() error) error {
 	done := make(chan error)
 	go func() {
 		runtime.LockOSThread() // never unlocked
-		if err := enterNet(net); err != nil {
-			done <- fmt.Errorf("enter network namespace %s: %w", net.Name(), err)
-			return
-		}
 		done <- f()
 	}()
 	return <-done
 }
 
-// enterNet holds the file open meanwhile, which Stop may close at any time.
+// inNet calls f on a thread in a network namespace.
+func inNet(net *os.File, f func() error) error {
+	return onThread(func() error {
+		if err := enterNet(net); err != nil {
+			return err
+		}
+		return f()
+	})
+}
+
+// enterNet moves the calling thread. It holds the file open meanwhile, which Stop
+// may close at any time.
 func enterNet(net *os.File) error {
 	conn, err := net.SyscallConn()
 	if err != nil {
@@ -73,7 +94,22 @@ func enterNet(net *os.File) error {
 	}
 	var entered error
 	err = conn.Control(func(fd uintptr) { entered = unix.Setns(int(fd), unix.CLONE_NEWNET) })
-	return errors.Join(err, entered)
+	if err := errors.Join(err, entered); err != nil {
+		return fmt.Errorf("enter network namespace %s: %w", net.Name(), err)
+	}
+	return nil
+}
+
+// allowPing lets the ids of a sandbox open sockets for ICMP echo in a network
+// namespace, as Docker does: they need no raw sockets for it then.
+func allowPing(net *os.File, base uint32) error {
+	err := inNet(net, func() error {
+		return os.WriteFile("/proc/sys/net/ipv4/ping_group_range", fmt.Appendf(nil, "%d %d", base, base+bundle.IDCount-1), 0)
+	})
+	if err != nil {
+		return fmt.Errorf("allow ICMP echo: %w", err)
+	}
+	return nil
 }
 
 // mountSysfs mounts the /sys of a network namespace at a folder, which it makes.

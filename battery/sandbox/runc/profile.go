@@ -21,7 +21,8 @@ const (
 	Hardened Profile = "runc"
 	// Bare: root is the host's root, with the capabilities that Docker gave before
 	// it was more careful and what else "runc spec" writes into a configuration, but
-	// for its masked paths. It is for calibration, never for code that one mistrusts.
+	// for its masked and read-only paths: root inside can steer the host's kernel. It
+	// is for calibration, never for code that one mistrusts.
 	Bare Profile = "runc-bare"
 )
 
@@ -40,8 +41,7 @@ var maskedPaths = []string{
 	"/sys/devices/virtual/powercap", "/sys/firmware", "/sys/fs/selinux", "/sys/kernel/debug", "/sys/kernel/security", "/sys/kernel/tracing",
 }
 
-// readonlyPaths steer the host's kernel. Both profiles have them, as in what
-// "runc spec" writes.
+// readonlyPaths steer the host's kernel.
 var readonlyPaths = []string{"/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"}
 
 const (
@@ -83,15 +83,14 @@ func (p Profile) ociSpec(spec sandbox.Spec, d bundle.Dir, h host) *specs.Spec {
 		Process:  p.process(spec, sandbox.Command{Argv: spec.Init, Env: spec.Env}, h),
 		Mounts:   p.mounts(spec, d),
 		Linux: &specs.Linux{
-			CgroupsPath:   "/" + spec.ID,
-			Namespaces:    p.namespaces(spec, h),
-			Resources:     resources(spec, h),
-			ReadonlyPaths: readonlyPaths,
+			CgroupsPath: "/" + spec.ID,
+			Namespaces:  p.namespaces(spec, h),
+			Resources:   resources(spec, h),
 		},
 	}
 	if p == Hardened {
 		s.Linux.UIDMappings, s.Linux.GIDMappings = bundle.IDMappings(spec), bundle.IDMappings(spec)
-		s.Linux.MaskedPaths, s.Linux.Seccomp = maskedPaths, systemCalls()
+		s.Linux.MaskedPaths, s.Linux.ReadonlyPaths, s.Linux.Seccomp = maskedPaths, readonlyPaths, systemCalls()
 	}
 	return s
 }

@@ -114,6 +114,9 @@ func (b *box) mountAll() (sandbox.Spec, error) {
 		return spec, err
 	}
 	if b.net != nil {
+		if err := allowPing(b.net, spec.IDBase); err != nil {
+			return spec, err
+		}
 		return spec, mountSysfs(b.net, filepath.Join(b.dir.Mounts(), sysfsFolder))
 	}
 	return spec, nil
@@ -167,13 +170,13 @@ func readPid(file string) (int, error) {
 }
 
 // openInit returns a descriptor of the sandbox's first process, nil if it has
-// ended: then its id may be another's, whose root is not the sandbox's.
+// ended: then its id may be another's, which is not in the sandbox.
 func openInit(pid int, d bundle.Dir) *os.File {
 	fd, err := unix.PidfdOpen(pid, 0)
 	if err != nil {
 		return nil
 	}
-	if !rootedIn(pid, d) {
+	if !inCgroup(pid, d.ID()) && !rootedIn(pid, d) {
 		unix.Close(fd)
 		return nil
 	}

@@ -45,15 +45,26 @@ func Sweep(ctx context.Context, p Profile, stateDir string, keep func(id string)
 }
 
 // destroy removes everything that belongs to a run folder, and the folder. It
-// needs no runtime and no knowledge of how far the start came.
+// needs no runtime and no knowledge of how far the start came. It looks again
+// afterwards: what a killed owner was about to start can appear meanwhile.
 func destroy(d bundle.Dir) error {
-	find := func() (bundle.Processes, error) {
-		return bundle.Find(func(pid int) bool { return belongs(pid, d) })
+	for {
+		if err := bundle.KillAll(func() (bundle.Processes, error) { return processes(d) }); err != nil {
+			return err
+		}
+		if err := d.Remove(); err != nil {
+			return err
+		}
+		late, err := processes(d)
+		if err != nil || len(late) == 0 {
+			return err
+		}
+		late.Close()
 	}
-	if err := bundle.KillAll(find); err != nil {
-		return err
-	}
-	return d.Remove()
+}
+
+func processes(d bundle.Dir) (bundle.Processes, error) {
+	return bundle.Find(func(pid int) bool { return belongs(pid, d) })
 }
 
 // belongs says whether a process is one of the sandbox's: the runtime's own, by

@@ -3,9 +3,12 @@ package bundle
 import (
 	"maps"
 	"os"
+	"os/exec"
 	"slices"
 	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/wallproof/wallproof/battery/sandbox"
 )
@@ -59,5 +62,51 @@ func TestGeneratedHosts(t *testing.T) {
 	}
 	if !maps.Equal(got, want) || len(slices.Compact(slices.Sorted(maps.Keys(got)))) != len(etcFiles) {
 		t.Errorf("%q", got)
+	}
+}
+
+// holdArg makes the test binary wait to be killed.
+const holdArg = "wallproof-hold"
+
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == holdArg {
+		for {
+			unix.Pause()
+		}
+	}
+	os.Exit(m.Run())
+}
+
+func TestKillAll(t *testing.T) {
+	const mark = "mark-of-TestKillAll"
+	cmd := exec.Command("/proc/self/exe", holdArg, mark)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	pid := cmd.Process.Pid
+	if got := Parent(pid); got != os.Getpid() {
+		t.Errorf("its parent is %d", got)
+	}
+	if !HasArgs(pid, mark, holdArg) || HasArgs(pid, mark, "other") || HasArgs(pid, "mark") {
+		t.Error("its arguments are not told apart")
+	}
+	find := func() (Processes, error) { return Find(func(p int) bool { return HasArgs(p, mark) }) }
+	if found, err := find(); err != nil || len(found) != 1 || Ended(found[0]) {
+		t.Errorf("found %v, %v", found, err)
+	} else {
+		found.Close()
+	}
+	if err := KillAll(find); err != nil {
+		t.Error(err)
+	}
+	// It is a zombie now, which is found no more.
+	if found, err := Find(func(p int) bool { return p == pid }); err != nil || len(found) != 0 {
+		t.Errorf("found %v, %v", found, err)
+	}
+	if err := cmd.Wait(); err == nil || cmd.ProcessState.ExitCode() != -1 {
+		t.Errorf("it ended with %v", err)
+	}
+	if Parent(pid) == os.Getpid() || Parent(0) != 0 {
+		t.Error("a process that is gone has a parent")
 	}
 }
