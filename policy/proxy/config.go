@@ -33,6 +33,12 @@ type Config struct {
 	Limits   Limits   `json:"limits"`            // zero members mean the default
 	// BrokerKeys are the GitHub App private keys (RSA, PEM) by the broker's name.
 	BrokerKeys map[string]string `json:"brokerKeys,omitempty"`
+	// Egress is the agent that the run's traffic leaves from; nil for the proxy
+	// itself.
+	Egress *Egress `json:"egress,omitempty"`
+	// Agent makes this the egress agent's own Server: it has no secrets, injects
+	// nothing, and serves KindAgent.
+	Agent bool `json:"agent,omitempty"`
 	// ModelKey is the run's own key for the model: the sandbox holds it in the
 	// place of the provider's. See NewModelKey.
 	ModelKey string `json:"modelKey,omitempty"`

@@ -19,7 +19,8 @@ type refusal struct {
 	status int // HTTP status
 	reason string
 	entry  string
-	err    error // for the failure log of tests; never sent
+	point  string // "egress-agent" when the far end refused; else ""
+	err    error  // for the failure log of tests; never sent
 }
 
 func deny(status int, reason string) *refusal { return &refusal{status: status, reason: reason} }
@@ -213,10 +214,15 @@ const maxDials = 4
 
 // dial connects to the first of the addresses that answers. Families take
 // turns, as one of them may lead nowhere.
-func (s *Server) dial(ctx context.Context, addrs []netip.AddrPort) (net.Conn, netip.AddrPort, *refusal) {
+func (s *Server) dial(ctx context.Context, t target, addrs []netip.AddrPort) (net.Conn, netip.AddrPort, *refusal) {
 	var last error
 	for _, a := range interleave(addrs, maxDials) {
 		dctx, cancel := context.WithTimeout(ctx, s.limits.dialTimeout()/2)
+		if s.egress != nil {
+			c, ref := s.egress.dial(dctx, t, a)
+			cancel()
+			return c, a, ref
+		}
 		c, err := s.dialer(dctx, "tcp", a.String())
 		cancel()
 		if err == nil {

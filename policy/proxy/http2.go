@@ -150,7 +150,7 @@ func (h *stream2) takeHeader(hr *http.Request, q *request) *refusal {
 }
 
 func (h *stream2) refuse(ref *refusal) {
-	h.ev.Entry, h.ev.Status = ref.entry, ref.status
+	h.ev.Entry, h.ev.Point, h.ev.Status = ref.entry, ref.point, ref.status
 	h.o.s.refused(h.ev, ref.reason)
 	hd := h.w.Header()
 	hd.Set(reasonField, ref.reason)

@@ -65,6 +65,9 @@ func newLeases(s *Server, r *rules, keys map[string]string) (*leases, error) {
 func (l *leases) rebind(r *rules, keys map[string]string) error {
 	apps := map[string]*broker.App{}
 	for i := range r.policy.Broker {
+		if l.s.agent {
+			break // it mints nothing
+		}
 		b := &r.policy.Broker[i]
 		text, ok := keys[b.Name]
 		if !ok {
@@ -246,7 +249,7 @@ func (l *leases) revokeAll() error {
 // mask adds a token to what is redacted, for the rest of the run: an ended one
 // must not be seen either.
 func (l *leases) mask(token string) {
-	one, err := redact.NewForms(redactForms(&l.s.cfg), []byte(token))
+	one, err := redact.NewForms(l.s.forms, []byte(token))
 	if err != nil {
 		return // shorter than any token is; readToken has refused what is empty
 	}

@@ -81,7 +81,7 @@ func (s *Server) isModelKey(h httpx.Header) bool {
 	if got == "" {
 		_, got, _ = strings.Cut(h.Get("Authorization"), " ")
 	}
-	want := s.cfg.ModelKey
+	want := s.modelKey
 	return want != "" && subtle.ConstantTimeCompare([]byte(got), []byte(want)) == 1
 }
 
@@ -288,7 +288,7 @@ func (s *Server) dialModel(ctx context.Context, _, address string) (net.Conn, er
 			allowed = append(allowed, netip.AddrPortFrom(a, t.port))
 		}
 	}
-	c, _, ref := s.dial(ctx, allowed)
+	c, _, ref := s.dial(ctx, t, allowed)
 	if ref != nil {
 		return nil, errors.New(ref.reason)
 	}

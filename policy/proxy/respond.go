@@ -21,7 +21,7 @@ func refusalText(status int, reason string) string {
 // refuse answers with a refusal, records it, and returns whether the
 // connection can go on: after a malformed request it cannot.
 func (x *session) refuse(ev *Event, ref *refusal, raw string) bool {
-	ev.Entry = ref.entry
+	ev.Entry, ev.Point = ref.entry, ref.point
 	ev.Status = ref.status
 	if ev.Host == "" && raw != "" {
 		ev.Host = quoteHost(raw)

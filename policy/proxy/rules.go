@@ -79,6 +79,9 @@ func (r *rules) bindSecrets(cfg *Config) error {
 	for i := range r.policy.Secrets {
 		p := &r.policy.Secrets[i]
 		s := r.secrets[p.Name]
+		if s == nil && cfg.Agent {
+			continue // it injects nothing
+		}
 		if s == nil {
 			return fmt.Errorf("secret %q is named by the policy but was not given a value", p.Name)
 		}

@@ -30,6 +30,10 @@ import (
 // Server enforces one run's policy on any number of listeners.
 type Server struct {
 	runID       string
+	agent       bool // this is an egress agent's
+	modelKey    string
+	panicSink   func(any)
+	forms       redact.Forms
 	breaks      Breaks
 	limits      Limits
 	headLimits  httpx.Limits
@@ -50,6 +54,7 @@ type Server struct {
 	h2transport *http2.Transport
 	modelClient *http.Client
 	leases      *leases
+	egress      *egress // nil: connections leave from here
 	rec         recorder
 	clock       clock
 	usage       usage
@@ -68,7 +73,8 @@ type Server struct {
 // means that nothing may run.
 func New(cfg Config) (*Server, error) {
 	s := &Server{
-		runID: cfg.RunID, breaks: cfg.Breaks, limits: cfg.Limits.withDefaults(), cfg: cfg,
+		runID: cfg.RunID, agent: cfg.Agent, modelKey: cfg.ModelKey, panicSink: cfg.OnPanic,
+		forms: redactForms(&cfg), breaks: cfg.Breaks, limits: cfg.Limits.withDefaults(), cfg: cfg,
 		dialer: cfg.Dial, origDst: cfg.OriginalDst, now: cfg.Now,
 		listeners: map[interface{ Close() error }]struct{}{},
 	}
@@ -130,6 +136,12 @@ func (s *Server) addressing(cfg *Config) error {
 		servers = []string{cfg.Upstream.Resolver}
 	}
 	s.resolver = dnsx.NewResolver(servers, s.dialer, s.now)
+	if cfg.Egress != nil {
+		if s.egress, err = newEgress(s, cfg.Egress); err != nil {
+			return err
+		}
+		s.resolver = dnsx.NewResolverFunc(s.egress.lookup, s.now)
+	}
 	s.services = map[string]netip.Addr{}
 	for name, addr := range cfg.Services {
 		h, err := host.Parse(name)
@@ -200,9 +212,9 @@ func (s *Server) Redact(b []byte) int { return s.live.Get().Bytes(b) }
 func (s *Server) Serve(l net.Listener, kind Kind) error {
 	handle := map[Kind]func(*conn){
 		KindExplicit: s.serveExplicit, KindTransparent: s.serveTransparent,
-		KindDNSTCP: s.serveDNSConn, KindSOCKS: s.serveSOCKS,
+		KindDNSTCP: s.serveDNSConn, KindSOCKS: s.serveSOCKS, KindAgent: s.serveAgent,
 	}[kind]
-	if handle == nil {
+	if handle == nil || s.agent != (kind == KindAgent) {
 		return fmt.Errorf("listener of kind %q cannot be served", kind)
 	}
 	if !s.listen(l) {
@@ -301,8 +313,8 @@ func (s *Server) contain(c *conn) {
 
 // onPanic is where tests learn of contained panics.
 func (s *Server) onPanic(p any) {
-	if s.cfg.OnPanic != nil {
-		s.cfg.OnPanic(p)
+	if s.panicSink != nil {
+		s.panicSink(p)
 	}
 }
 

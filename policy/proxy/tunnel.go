@@ -32,9 +32,7 @@ func (s *Server) serveTransparent(c *conn) {
 // says first. t is the target that a tunnel was opened for, nil on a
 // transparent connection.
 func (o *origin) firstBytes(t *target) {
-	o.c.within(o.s.limits.headTimeout())
-	hello, raw, err := tlsx.Read(o.c)
-	o.c.relaxed()
+	hello, raw, err := readHello(o.c)
 	switch {
 	case err == nil:
 		o.c.unread(raw)
@@ -45,6 +43,13 @@ func (o *origin) firstBytes(t *target) {
 	default:
 		o.noHello(t, err)
 	}
+}
+
+// readHello reads a ClientHello under the deadline of a head.
+func readHello(c *conn) (tlsx.Hello, []byte, error) {
+	c.within(c.srv.limits.headTimeout())
+	defer c.relaxed()
+	return tlsx.Read(c)
 }
 
 // noHello records a connection that did not get as far as a ClientHello.
@@ -170,7 +175,7 @@ var alertAccessDenied = []byte{21, 3, 1, 0, 2, 2, 49}
 
 // alert refuses a TLS client.
 func (o *origin) alert(ev *Event, ref *refusal) {
-	ev.Entry = ref.entry
+	ev.Entry, ev.Point = ref.entry, ref.point
 	o.s.refused(ev, ref.reason)
 	_, _ = o.c.Write(alertAccessDenied)
 	x := session{c: o.c, rw: o.c}
