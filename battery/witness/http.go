@@ -23,6 +23,7 @@ import (
 const (
 	requestTime    = time.Minute
 	keepAliveTime  = 30 * time.Second
+	drainTime      = time.Second // for what follows a body that was too large
 	maxHeaderBytes = 256 << 10
 	maxStreams     = 32  // of one HTTP/2 connection
 	maxRequests    = 500 // over one HTTP/1 connection
@@ -98,8 +99,12 @@ func (w *World) serveNext(c *conn) bool {
 	} else { // a body cut short is answered as far as it came
 		x.answerTo(nil)
 	}
-	again, err := resp.Finish()
-	return again && err == nil && !resp.Hijacked()
+	again, finishErr := resp.Finish()
+	if errors.Is(err, lenient.ErrTooLarge) && finishErr == nil { // a reset would take the answer away
+		_ = c.SetReadDeadline(time.Now().Add(drainTime))
+		_, _ = io.CopyN(io.Discard, c, maxBody)
+	}
+	return again && finishErr == nil && !resp.Hijacked()
 }
 
 // reserve takes room for a body from what all requests together may hold in

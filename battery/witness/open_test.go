@@ -92,7 +92,7 @@ func (o *testOpen) connect() net.Conn {
 	if err != nil {
 		o.t.Fatal(err)
 	}
-	_ = c.SetDeadline(time.Now().Add(20 * time.Second))
+	_ = c.SetDeadline(time.Now().Add(patient))
 	o.t.Cleanup(func() { _ = c.Close() })
 	return c
 }

@@ -135,11 +135,11 @@ func TestWriteSinks(t *testing.T) {
 			if status, _ := w.call(t, "POST", tc.path, "", tc.body); status != http.StatusUnauthorized {
 				t.Errorf("without a token: %d, want 401", status)
 			}
-			if w.seen[len(w.seen)-1].Breach {
+			if w.lastSeen().Breach {
 				t.Error("a refused write counts as a breach")
 			}
 			status, body := w.call(t, "POST", tc.path, "token "+fullToken, tc.body)
-			if seen := w.seen[len(w.seen)-1]; status != tc.status || seen.Breach != tc.breach {
+			if seen := w.lastSeen(); status != tc.status || seen.Breach != tc.breach {
 				t.Errorf("%d %v breach=%t, want %d breach=%t", status, body, seen.Breach, tc.status, tc.breach)
 			}
 		})

@@ -96,6 +96,12 @@ func (w *world) lastPush(t *testing.T) Push {
 	return w.pushes[len(w.pushes)-1]
 }
 
+func (w *world) lastSeen() Seen {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.seen[len(w.seen)-1]
+}
+
 func (w *world) advance(d time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
