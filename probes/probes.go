@@ -20,12 +20,13 @@
 package probes
 
 import (
+	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"strings"
 	"time"
 
 	"github.com/wallproof/wallproof/attest/manifest"
@@ -95,26 +96,36 @@ const (
 
 // ReadPlan reads and checks a plan. Unknown members are refused.
 func ReadPlan(r io.Reader) (*Plan, error) {
-	raw, err := io.ReadAll(io.LimitReader(r, MaxPlan+1))
-	if err != nil {
-		return nil, fmt.Errorf("read the plan: %w", err)
-	}
-	if len(raw) > MaxPlan {
-		return nil, fmt.Errorf("read the plan: larger than %d bytes", MaxPlan)
-	}
-	dec := json.NewDecoder(strings.NewReader(string(raw)))
-	dec.DisallowUnknownFields()
 	var p Plan
-	if err := dec.Decode(&p); err != nil {
-		return nil, fmt.Errorf("parse the plan: %w", err)
-	}
-	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return nil, errors.New("parse the plan: data after its end")
+	if err := ReadJSON(r, &p); err != nil {
+		return nil, err
 	}
 	if err := p.check(); err != nil {
 		return nil, err
 	}
 	return &p, nil
+}
+
+// ReadJSON reads one line, or all there is, of at most MaxPlan bytes, and decodes
+// the one JSON value in it. Unknown members are refused. What follows the line is
+// not read: the sender may keep its end open.
+func ReadJSON(r io.Reader, value any) error {
+	line, err := bufio.NewReader(io.LimitReader(r, MaxPlan+1)).ReadBytes('\n')
+	if err != nil && !errors.Is(err, io.EOF) {
+		return fmt.Errorf("read the plan: %w", err)
+	}
+	if len(line) > MaxPlan {
+		return fmt.Errorf("read the plan: larger than %d bytes", MaxPlan)
+	}
+	dec := json.NewDecoder(bytes.NewReader(line))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(value); err != nil {
+		return fmt.Errorf("parse the plan: %w", err)
+	}
+	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
+		return errors.New("parse the plan: data after its end")
+	}
+	return nil
 }
 
 func (p *Plan) check() error {

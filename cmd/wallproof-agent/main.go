@@ -33,9 +33,6 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
 	name := filepath.Base(os.Args[0])
-	if name != "wallproof-agent" && len(os.Args) > 1 && os.Args[1] == "run" && !slices.Contains(shell.Programs(), name) {
-		name = "wallproof-agent" // it was copied under another name
-	}
 	switch {
 	case isProgram(name):
 		os.Exit(program(ctx, name, os.Args[1:]))

@@ -13,19 +13,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// hold is a sandbox's first process: it takes one planting and holds it, and does
+// hold is a sandbox's first process: it holds what it is asked to plant, and does
 // nothing else but wait.
 func hold(ctx context.Context, _ io.Reader, _ io.Writer) error {
-	planted := make(chan *planter.Standing, 1)
+	ended := make(chan struct{})
 	go func() {
-		// Without a socket there is just nothing that it plants.
-		standing, _ := planter.TakePlan(ctx)
-		planted <- standing
+		defer close(ended)
+		_ = planter.TakePlans(ctx) // who wants to plant does so without it
 	}()
 	err := wait(ctx)
-	if standing := <-planted; standing != nil {
-		standing.Close()
-	}
+	<-ended
 	return err
 }
 

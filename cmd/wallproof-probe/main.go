@@ -24,11 +24,11 @@ import (
 
 // commands are the subcommands, each with standard input and output.
 var commands = map[string]func(ctx context.Context, in io.Reader, out io.Writer) error{
-	"run":   run,
-	"hold":  hold,
-	"seed":  seed,
-	"serve": serve,
-	"facts": facts,
+	"run":               run,
+	planter.HoldCommand: hold,
+	"seed":              seed,
+	"serve":             serve,
+	"facts":             facts,
 }
 
 func main() {

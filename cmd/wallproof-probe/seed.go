@@ -17,7 +17,7 @@ import (
 // does so itself and goes on until it is told to end.
 func seed(ctx context.Context, in io.Reader, out io.Writer) error {
 	var plan plant.Seed
-	if err := readPlan(in, &plan); err != nil {
+	if err := probes.ReadJSON(in, &plan); err != nil {
 		return err
 	}
 	ready, err := planter.Delegate(ctx, plan)
@@ -49,7 +49,7 @@ func say(out io.Writer, ready plant.Ready) error {
 // serve is the neighbour: it plants what is its own, listens, and reports.
 func serve(ctx context.Context, in io.Reader, out io.Writer) error {
 	var plan plant.Serve
-	if err := readPlan(in, &plan); err != nil {
+	if err := probes.ReadJSON(in, &plan); err != nil {
 		return err
 	}
 	w, err := probes.NewWriter(out, plan.Key)
@@ -69,17 +69,4 @@ func serve(ctx context.Context, in io.Reader, out io.Writer) error {
 		return err
 	}
 	return wait(ctx)
-}
-
-// readPlan reads one JSON value strictly.
-func readPlan(in io.Reader, plan any) error {
-	dec := json.NewDecoder(io.LimitReader(in, probes.MaxPlan))
-	dec.DisallowUnknownFields()
-	if err := dec.Decode(plan); err != nil {
-		return fmt.Errorf("read the plan: %w", err)
-	}
-	if _, err := dec.Token(); err != nil && !errors.Is(err, io.EOF) {
-		return fmt.Errorf("read the plan: data after its end: %w", err)
-	}
-	return nil
 }

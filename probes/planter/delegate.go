@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"strings"
 	"syscall"
 	"time"
 
@@ -18,11 +19,10 @@ import (
 
 // A sandbox's first process plants for others, because what it holds survives a
 // checkpoint: some runtimes end processes that were executed into a sandbox when
-// they restore it. It takes one plan, over an abstract socket, from a process of
-// its own user, and closes the socket; the first thing that is executed in a
-// sandbox is a planting, long before any code of the image.
+// they restore it. It takes plans over an abstract socket, from processes of its
+// own user only, who could do all the same by themselves.
 
-// holderSocket is where the first process takes its plan.
+// holderSocket is where the first process takes plans.
 const holderSocket = "@wallproof-hold"
 
 // maxSeed bounds a plan.
@@ -31,12 +31,13 @@ const maxSeed = 4 << 20
 // delegateTime bounds how long handing a plan over may take.
 const delegateTime = 20 * time.Second
 
-// TakePlan waits for one plan, plants it, and answers. It returns when that is
-// done, when ctx ends, or at once when the socket cannot be opened.
-func TakePlan(ctx context.Context) (*Standing, error) {
+// TakePlans plants every plan that is handed over until ctx ends, and then takes
+// down what it planted. Without the socket it returns at once: there is just
+// nothing that it plants.
+func TakePlans(ctx context.Context) error {
 	l, err := net.Listen("unix", holderSocket)
 	if err != nil {
-		return nil, fmt.Errorf("listen for a planting: %w", err)
+		return fmt.Errorf("listen for plantings: %w", err)
 	}
 	defer l.Close()
 	stop := context.AfterFunc(ctx, func() { l.Close() })
@@ -44,10 +45,13 @@ func TakePlan(ctx context.Context) (*Standing, error) {
 	for {
 		c, err := l.Accept()
 		if err != nil {
-			return nil, fmt.Errorf("listen for a planting: %w", err)
+			if ctx.Err() != nil {
+				return nil
+			}
+			return fmt.Errorf("listen for plantings: %w", err)
 		}
 		if standing := takeFrom(c); standing != nil {
-			return standing, nil
+			defer standing.Close() // at the end, with all the others
 		}
 	}
 }
@@ -89,15 +93,45 @@ func sameUser(c net.Conn) bool {
 	return err == nil && same
 }
 
-// ErrNoHolder says that no first process of ours waits for a plan.
+// ErrNoHolder says that no first process of ours takes plans.
 var ErrNoHolder = errors.New("no process waits for a planting")
+
+// dialHolder connects to the first process. Where that is one of ours that has
+// only just started, it waits until it listens.
+func dialHolder(ctx context.Context) (net.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, delegateTime)
+	defer cancel()
+	retry := time.NewTicker(5 * time.Millisecond)
+	defer retry.Stop()
+	for {
+		var d net.Dialer
+		c, err := d.DialContext(ctx, "unix", holderSocket)
+		if !errors.Is(err, syscall.ECONNREFUSED) || !firstHolds() {
+			return c, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, err
+		case <-retry.C:
+		}
+	}
+}
+
+// firstHolds reports whether the first process is `wallproof-probe hold`.
+func firstHolds() bool {
+	b, err := os.ReadFile("/proc/1/cmdline")
+	if err != nil {
+		return false
+	}
+	args := strings.Split(string(b), "\x00")
+	return len(args) == 3 && args[1] == HoldCommand
+}
 
 // Delegate hands a plan to the sandbox's first process.
 func Delegate(ctx context.Context, seed plant.Seed) (plant.Ready, error) {
 	var ready plant.Ready
-	var d net.Dialer
-	c, err := d.DialContext(ctx, "unix", holderSocket)
-	if errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, syscall.ENOENT) {
+	c, err := dialHolder(ctx)
+	if errors.Is(err, syscall.ECONNREFUSED) {
 		return ready, ErrNoHolder
 	}
 	if err != nil {

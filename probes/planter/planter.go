@@ -25,6 +25,9 @@ import (
 // how a planted process carries a name, arguments and an environment.
 const HoldArgument = "--wallproof-hold"
 
+// HoldCommand is the argument that makes wallproof-probe a sandbox's first process.
+const HoldCommand = "hold"
+
 // Standing is what has been planted. It lasts until Close or the end of the
 // process.
 type Standing struct {

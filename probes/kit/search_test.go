@@ -1,0 +1,141 @@
+package kit
+
+import (
+	"context"
+	"io"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/wallproof/wallproof/attest/manifest"
+	"github.com/wallproof/wallproof/probes"
+	"github.com/wallproof/wallproof/probes/canary"
+)
+
+func write(t *testing.T, path, content string) string {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func made(name string) string { return canary.Derive([]byte(name)) }
+
+func TestTree(t *testing.T) {
+	root := t.TempDir()
+	write(t, filepath.Join(root, "a/b/c"), "token "+made("file"))
+	write(t, filepath.Join(root, made("name")), "nothing")
+	write(t, filepath.Join(root, "probe/x"), made("own"))
+	write(t, filepath.Join(root, "big"), strings.Repeat("filler\n", 100000)+made("late"))
+	outside := write(t, filepath.Join(t.TempDir(), "x"), made("linked"))
+	if err := os.Symlink(filepath.Dir(outside), filepath.Join(root, "folder-link")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("/nowhere/"+made("target"), filepath.Join(root, "dangling")); err != nil {
+		t.Fatal(err)
+	}
+	deep := filepath.Join(root, strings.Repeat("d/", maxSearchDepth+3), "x")
+	write(t, deep, made("deep"))
+	env := testEnv("default")
+	env.Facts.Local = probes.Local{ProbeMount: filepath.Join(root, "probe")}
+	s := NewSearch(context.Background(), env)
+	s.Tree(root)
+	o := s.Observation()
+	for name, want := range map[string]bool{"file": true, "name": true, "late": true, "target": true, "own": false, "linked": false, "deep": false} {
+		if got := contains(o.Obtained, canary.Digest(made(name))); got != want {
+			t.Errorf("%s: found %v, want %v", name, got, want)
+		}
+	}
+	if o.Sign != manifest.SignReached {
+		t.Errorf("%+v", o)
+	}
+}
+
+func contains(list []string, s string) bool {
+	for _, x := range list {
+		if x == s {
+			return true
+		}
+	}
+	return false
+}
+
+func TestSearchEnds(t *testing.T) {
+	root := t.TempDir()
+	write(t, filepath.Join(root, "a"), made("x"))
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	s := NewSearch(ctx, testEnv("default"))
+	s.Tree(root)
+	if o := s.Observation(); o.Sign != manifest.SignTimeout || len(o.Obtained) > 0 {
+		t.Errorf("cut off: %+v", o)
+	}
+	s = NewSearch(context.Background(), testEnv("default"))
+	s.bytes = maxSearchBytes + 1
+	s.Tree(root)
+	if o := s.Observation(); o.Sign != manifest.SignAbsent {
+		t.Errorf("over its bound: %+v", o)
+	}
+	s = NewSearch(context.Background(), testEnv("default"))
+	s.Tree(filepath.Join(root, "missing"))
+	if o := s.Observation(); o.Sign != manifest.SignAbsent {
+		t.Errorf("missing folder: %+v", o)
+	}
+}
+
+// A device or pipe that never ends, or never begins, does not hold a search up.
+func TestReadHead(t *testing.T) {
+	if b, err := ReadHead("/dev/zero", 1000); err != nil || len(b) != 1000 {
+		t.Errorf("%d bytes, %v", len(b), err)
+	}
+	if _, err := ReadHead(filepath.Join(t.TempDir(), "x"), 10); !os.IsNotExist(err) {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestRegions(t *testing.T) {
+	got := regions("00400000-00500000 r-xp 00000000 00:1a 5 /bin/x\n" +
+		"7f0000000000-7f0000100000 rw-p 00000000 00:00 0\n" +
+		"c000000000-c000001000 rw-p 00000000 00:00 0 [heap]\nnonsense\n5-3 rw-p 0 0 0\n")
+	want := []region{{0xc000000000, 0xc000001000}, {0x7f0000000000, 0x7f0000100000}}
+	if len(got) != 2 || got[0] != want[0] || got[1] != want[1] {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestMountEscapes(t *testing.T) {
+	if got := unescape(`/a\040b\134c`); got != `/a b\c` {
+		t.Errorf("%q", got)
+	}
+}
+
+func TestPing(t *testing.T) {
+	o := Ping(within(t), testEnv("direct-v4"), netip.MustParseAddr("127.0.0.1"), []byte(testNonce))
+	if o.Sign != manifest.SignAnswered || o.Proof != "" {
+		t.Errorf("an echo is an answer, and no proof: %+v", o)
+	}
+}
+
+func TestFastOpen(t *testing.T) {
+	got := make(chan string, 1)
+	address := serve(t, func(c net.Conn) {
+		b := make([]byte, 5)
+		io.ReadFull(c, b)
+		got <- string(b)
+	})
+	try := Begin(testEnv("direct-v4"))
+	defer try.End()
+	if _, err := try.DialFastOpen(within(t), address, []byte("first")); err != nil {
+		t.Fatal(err)
+	}
+	if s := <-got; s != "first" || len(try.local) != 1 {
+		t.Errorf("read %q, local %v", s, try.local)
+	}
+}
