@@ -102,7 +102,7 @@ func (p *phase) collect(reader *probes.Reader, box string, total int) map[string
 		o.Sandbox = box
 		seen[o.Nonce] = true
 		p.observe(o)
-		if len(seen)%16 == 0 || len(seen) == total {
+		if len(seen)%64 == 0 || len(seen) == total {
 			p.step("%s: %d of %d attempts", box, len(seen), total)
 		}
 	}

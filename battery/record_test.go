@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/wallproof/wallproof/attest/manifest"
 	"github.com/wallproof/wallproof/probes/canary"
 )
 
@@ -49,5 +50,25 @@ func TestProveRedaction(t *testing.T) {
 				t.Errorf("a leak in this encoding was not found: %v", err)
 			}
 		})
+	}
+}
+
+func TestStray(t *testing.T) {
+	at := func(service, nonce string, obtained ...string) manifest.Observation {
+		return manifest.Observation{Side: manifest.SideWitness, Service: service, Nonce: nonce, Obtained: obtained}
+	}
+	for name, tt := range map[string]struct {
+		o    manifest.Observation
+		want bool
+	}{
+		"canary outside, nobody's":    {at("collector", "", "00"), true},
+		"canary in the DNS, nobody's": {at("dns", "", "00"), true},
+		"canary where it is injected": {at("forge", "", "00"), false},
+		"canary of an attempt":        {at("collector", "wx", "00"), false},
+		"no canary":                   {at("collector", ""), false},
+	} {
+		if _, got := stray([]manifest.Observation{tt.o}); got != tt.want {
+			t.Errorf("%s: %v, want %v", name, got, tt.want)
+		}
 	}
 }

@@ -25,6 +25,7 @@ import (
 	"github.com/wallproof/wallproof/policy/proxy/redact"
 	"github.com/wallproof/wallproof/probes/catalog"
 	"github.com/wallproof/wallproof/probes/nonce"
+	"github.com/wallproof/wallproof/probes/paths"
 	"golang.org/x/sync/errgroup"
 )
 
@@ -281,6 +282,11 @@ func fileDigest(path string) (string, error) {
 
 // record judges every variant and writes the rest of the packet.
 func (r *run) record() (*Result, error) {
+	for _, p := range []*phase{r.control, r.attack} {
+		if n := p.world.Dropped(); n > 0 {
+			return nil, fmt.Errorf("%s: the witness had to drop %d records, so that nothing is proved by what it did not see", p.name, n)
+		}
+	}
 	control, attack := r.control.observations(), r.attack.observations()
 	control = append(control, r.snapshots.observations(nonce.PhaseControl)...)
 	attack = append(attack, r.snapshots.observations(nonce.PhaseAttack)...)
@@ -295,6 +301,9 @@ func (r *run) record() (*Result, error) {
 	if err := r.writeEvidence(red, control, attack); err != nil {
 		return nil, err
 	}
+	if o, found := stray(attack); found {
+		return nil, fmt.Errorf("a canary arrived at %s (%s %s) in no attempt's name: the boundary leaks in a way that no technique accounts for; see observations/attack.jsonl", o.Service, o.Proto, o.Dest)
+	}
 	entries, err := r.writeEntries(control, attack)
 	if err != nil {
 		return nil, err
@@ -308,6 +317,22 @@ func (r *run) record() (*Result, error) {
 	}
 	return &Result{Packet: r.rec.dir, Vectors: judge.Vectors(catalog.All(), entries), Critical: judge.CriticalEscapes(catalog.All(), entries),
 		Summary: sum, Ignored: r.control.ignored + r.attack.ignored + r.snapshots.ignored}, nil
+}
+
+// permittedServices are where secrets arrive because the policy injects them
+// there.
+var permittedServices = []string{paths.ServiceAllowed, paths.ServiceForge, paths.ServiceRegistry, paths.ServiceModel}
+
+// stray finds a canary that reached a witness in no attempt's name at a place
+// where none may arrive. No entry of the manifest could carry it, and it must
+// not be lost: the run reaches no verdict.
+func stray(attack []manifest.Observation) (manifest.Observation, bool) {
+	for _, o := range attack {
+		if o.Nonce == "" && o.Side == manifest.SideWitness && len(o.Obtained) > 0 && !slices.Contains(permittedServices, o.Service) {
+			return o, true
+		}
+	}
+	return manifest.Observation{}, false
 }
 
 // writeEvidence writes what the entries are derived from.
