@@ -155,11 +155,12 @@ func TestCacheAndMemory(t *testing.T) {
 }
 
 func TestFailureIsNotRemembered(t *testing.T) {
-	fail := true
+	var fail atomic.Bool
+	fail.Store(true)
 	addr := server(t, func(m *dns.Msg) *dns.Msg {
 		r := new(dns.Msg)
 		r.SetReply(m)
-		if fail {
+		if fail.Load() {
 			r.Rcode = dns.RcodeServerFailure
 			return r
 		}
@@ -172,7 +173,7 @@ func TestFailureIsNotRemembered(t *testing.T) {
 	if _, err := res.Lookup(t.Context(), "a.example"); err == nil {
 		t.Fatal("no error")
 	}
-	fail = false
+	fail.Store(false)
 	if _, err := res.Lookup(t.Context(), "a.example"); err != nil {
 		t.Error(err)
 	}
