@@ -41,7 +41,7 @@ func (b *builder) writeAttestation(a *attempt, entry *history.Entry) error {
 	if e == nil {
 		view.Boundary = b.unverified(r, entry)
 	} else {
-		view.Boundary = e.boundaryOf("", b.in.Theme, e.collected)
+		view.Boundary = e.outlineOf("", b.in.Theme, e.collected)
 		view.Boundary.PlainHref = ""
 		if e.shown() {
 			b.fillAttestation(&view, e)

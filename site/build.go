@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"runtime/debug"
 	"slices"
 	"sync"
 	"time"
@@ -35,6 +36,11 @@ func Build(ctx context.Context, in Input, outDir string) (res Result, err error)
 		return Result{}, err
 	}
 	defer func() { err = errors.Join(err, b.tree.discard()) }()
+	if len(in.Packets) > manyPackets {
+		// A large site makes much short-lived garbage; memory stays far below what
+		// collecting it this often would save.
+		defer debug.SetGCPercent(debug.SetGCPercent(400))
+	}
 	if err := b.run(ctx); err != nil {
 		return Result{}, err
 	}
@@ -43,6 +49,9 @@ func Build(ctx context.Context, in Input, outDir string) (res Result, err error)
 	}
 	return b.result(), b.cache.save(in.Cache)
 }
+
+// manyPackets is from where on a site counts as large.
+const manyPackets = 500
 
 // builder is the state of one build.
 type builder struct {

@@ -17,28 +17,31 @@ import (
 // Brokered (manifest.Proxy).
 const outsideSandbox = "outside-sandbox"
 
-// claimOf says what a current attestation asserts. self is the address of the
-// attestation's page, seen from the page that shows the claim.
-func (e *evidence) claimOf(self string) *claim {
-	edges := e.picture()
+// claimOf says what a current attestation asserts, as its own page shows it.
+func (e *evidence) claimOf() *claim {
 	return &claim{
-		Figure:     strconv.FormatInt(e.criticalEscapes(), 10),
-		Headline:   "critical escapes",
-		Lede:       e.lede(),
-		Figures:    e.figures(),
-		Invariants: e.invariants(self),
-		Diagram:    diagram(edges),
-		Edges:      edges,
-		Vectors:    e.vectorRows(),
-		Caption:    caption{Subject: clean(e.subject), Head: "sha256:" + clean(e.boundary.Battery.Head), Collected: at(e.collected)},
-		Threat:     e.threat(),
-		RedTeam:    e.redTeam(),
-		Trail:      e.trail(),
-		Conditions: e.conditions(),
-		FAQ:        e.faq(),
-		Plain:      e.plain(),
-		Escapes:    e.escapes(),
+		Figure:   strconv.FormatInt(e.criticalEscapes(), 10),
+		Headline: "critical escapes",
+		Lede:     e.lede(),
+		Figures:  e.figures(),
+		Threat:   e.threat(),
+		RedTeam:  e.redTeam(),
+		Trail:    e.trail(),
+		Escapes:  e.escapes(),
 	}
+}
+
+// fillClaim adds what the trust-boundary page shows besides. self is the address
+// of the attestation's page, seen from the page that shows the claim.
+func (e *evidence) fillClaim(c *claim, self string) {
+	c.Edges = e.picture()
+	c.Diagram = diagram(c.Edges)
+	c.Invariants = e.invariants(self)
+	c.Vectors = e.vectorRows()
+	c.Caption = caption{Subject: clean(e.subject), Head: "sha256:" + clean(e.boundary.Battery.Head), Collected: at(e.collected)}
+	c.Conditions = e.conditions()
+	c.FAQ = e.faq()
+	c.Plain = e.plain()
 }
 
 // criticalEscapes counts over battery and red team.

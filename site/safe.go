@@ -40,6 +40,9 @@ func safeURL(s string) string {
 // characters, which could make a page say something else than its bytes, become
 // a visible replacement character. Lines are kept.
 func clean(s string) string {
+	if printable(s) {
+		return s
+	}
 	s = strings.ToValidUTF8(s, "\uFFFD")
 	return strings.Map(func(r rune) rune {
 		switch {
@@ -52,6 +55,16 @@ func clean(s string) string {
 		}
 		return r
 	}, s)
+}
+
+// printable tells plain texts, which most are, at a glance.
+func printable(s string) bool {
+	for i := range len(s) {
+		if c := s[i]; (c < ' ' && c != '\n') || c >= 0x7f {
+			return false
+		}
+	}
+	return true
 }
 
 // contrast is the ratio of WCAG 2.2 between two colours of the form #rrggbb.

@@ -23,6 +23,16 @@ func attestationDir(id string) string { return "attestations/" + id + "/" }
 // boundaryOf is the view of one attestation, for a page from which prefix leads
 // to the attestation's folder.
 func (e *evidence) boundaryOf(prefix string, theme Theme, now time.Time) *boundary {
+	b := e.outlineOf(prefix, theme, now)
+	if b.Claim != nil {
+		e.fillClaim(b.Claim, prefix+"index.html")
+		b.Claim.FAQ = append(b.Claim.FAQ, themeFAQ(theme)...)
+	}
+	return b
+}
+
+// outlineOf is the view without what only the trust-boundary page shows.
+func (e *evidence) outlineOf(prefix string, theme Theme, now time.Time) *boundary {
 	page := prefix + "index.html"
 	b := &boundary{
 		ID:             e.id,
@@ -38,8 +48,7 @@ func (e *evidence) boundaryOf(prefix string, theme Theme, now time.Time) *bounda
 		b.Limits = append(b.Limits, sentence(clean(l)))
 	}
 	if e.shown() {
-		b.Claim = e.claimOf(page)
-		b.Claim.FAQ = append(b.Claim.FAQ, themeFAQ(theme)...)
+		b.Claim = e.claimOf()
 		return b
 	}
 	b.Held = e.heldOf()
