@@ -26,6 +26,7 @@ type conn struct {
 	srv     *Server
 	kind    Kind
 	client  string                 // address and port
+	origin  *origin                // HTTP/2: set before the connection is handed over
 	dst     atomic.Pointer[target] // what it was bound to
 	limited atomic.Bool            // it met a limit of the policy, which was recorded
 	spliced atomic.Bool            // TLS is passed on untouched

@@ -5,14 +5,13 @@ import (
 	"crypto/tls"
 	"errors"
 	"io"
+	"net"
 	"net/http"
 	"net/netip"
 	"net/textproto"
 	"strconv"
 	"strings"
 	"sync"
-
-	"golang.org/x/net/http2"
 
 	"github.com/wallproof/wallproof/policy/proxy/httpx"
 )
@@ -23,21 +22,70 @@ const (
 	maxFrameSize = 64 << 10
 )
 
+// handover is the listener of the server for HTTP/2: connections are handed to
+// it after TLS was terminated and HTTP/2 agreed on.
+type handover struct {
+	conns chan net.Conn
+	ctx   context.Context
+}
+
+// Accept implements net.Listener.
+func (h *handover) Accept() (net.Conn, error) {
+	select {
+	case c := <-h.conns:
+		return c, nil
+	case <-h.ctx.Done():
+		return nil, net.ErrClosed
+	}
+}
+
+// Close implements net.Listener. The end comes with the context.
+func (h *handover) Close() error { return nil }
+
+// Addr implements net.Listener.
+func (h *handover) Addr() net.Addr { return &net.TCPAddr{} }
+
+// originKey is where a stream's context holds its connection's origin.
+type originKey struct{}
+
+// startHTTP2 starts the server of intercepted HTTP/2 connections.
+func (s *Server) startHTTP2() {
+	s.h2 = &handover{make(chan net.Conn), s.ctx}
+	var both http.Protocols
+	both.SetHTTP1(true) // never agreed on here; without it the package offers nothing
+	both.SetHTTP2(true)
+	srv := &http.Server{
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if o, ok := r.Context().Value(originKey{}).(*origin); ok && r.ProtoMajor == 2 {
+				o.serveStream(w, r)
+			}
+		}),
+		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
+			if tc, ok := c.(*tls.Conn); ok {
+				if cc, ok := tc.NetConn().(*conn); ok {
+					return context.WithValue(ctx, originKey{}, cc.origin)
+				}
+			}
+			return ctx
+		},
+		BaseContext:    func(net.Listener) context.Context { return s.ctx },
+		IdleTimeout:    s.limits.idleTimeout(),
+		MaxHeaderBytes: s.limits.HeadBytes,
+		ErrorLog:       discardLog,
+		Protocols:      &both,
+		HTTP2:          &http.HTTP2Config{MaxConcurrentStreams: maxStreams, MaxReadFrameSize: maxFrameSize},
+	}
+	go func() { _ = srv.Serve(s.h2) }()
+}
+
 // serveHTTP2 serves the streams of an intercepted HTTP/2 connection.
 func (o *origin) serveHTTP2(tc *tls.Conn) {
-	srv := &http2.Server{
-		MaxConcurrentStreams: maxStreams,
-		MaxReadFrameSize:     maxFrameSize,
-		IdleTimeout:          o.s.limits.idleTimeout(),
+	o.c.origin = o
+	select {
+	case o.s.h2.conns <- tc:
+		<-o.c.ctx.Done() // it was closed, by whichever side
+	case <-o.c.ctx.Done():
 	}
-	srv.ServeConn(tc, &http2.ServeConnOpts{
-		Context: o.ctx,
-		BaseConfig: &http.Server{
-			MaxHeaderBytes: o.s.limits.HeadBytes,
-			ErrorLog:       discardLog,
-		},
-		Handler: http.HandlerFunc(o.serveStream),
-	})
 }
 
 // serveStream answers one stream.
@@ -238,7 +286,8 @@ func (h *stream2) relay(resp *response) (whole bool, err error) {
 // h2link is the HTTP/2 connection to the outside of one client connection.
 type h2link struct {
 	mu         sync.Mutex // held while dialling: streams share one connection
-	cc         *http2.ClientConn
+	cc         *http.ClientConn
+	all        []*http.ClientConn // cc and those before it, whose streams may go on
 	addr       netip.AddrPort
 	generation uint64
 	plain      bool // the upstream speaks HTTP/1.1 only
@@ -247,15 +296,15 @@ type h2link struct {
 func (l *h2link) close() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.cc != nil {
-		_ = l.cc.Close()
+	for _, cc := range l.all {
+		_ = cc.Close()
 	}
 }
 
 // roundTrip2 sends a request over HTTP/2 when the upstream speaks it, else over
 // HTTP/1.1.
 func (o *origin) roundTrip2(ctx context.Context, r *rules, q *request) (*response, *refusal) {
-	cc, ref := o.clientConn(ctx, r, q)
+	cc, ref := o.clientConn(r, q)
 	if ref != nil {
 		return nil, ref
 	}
@@ -275,7 +324,7 @@ func (o *origin) roundTrip2(ctx context.Context, r *rules, q *request) (*respons
 
 // clientConn returns the connection to the outside, nil when it cannot be
 // HTTP/2.
-func (o *origin) clientConn(ctx context.Context, r *rules, q *request) (*http2.ClientConn, *refusal) {
+func (o *origin) clientConn(r *rules, q *request) (*http.ClientConn, *refusal) {
 	l := &o.h2
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -283,7 +332,7 @@ func (o *origin) clientConn(ctx context.Context, r *rules, q *request) (*http2.C
 	if same && l.plain {
 		return nil, nil
 	}
-	if same && l.cc != nil && l.cc.CanTakeNewRequest() {
+	if same && l.cc != nil && l.cc.Err() == nil && l.cc.Available() > 0 {
 		q.dialled = l.addr.String()
 		return l.cc, nil
 	}
@@ -301,13 +350,26 @@ func (o *origin) clientConn(ctx context.Context, r *rules, q *request) (*http2.C
 		o.h1.give(lk)
 		return nil, nil
 	}
-	cc, err := o.s.h2transport.NewClientConn(tc)
+	cc, err := o.s.newClientConn(o.ctx, tc, q.target)
 	if err != nil {
 		_ = tc.Close()
 		return nil, &refusal{status: 502, reason: ReasonUpstreamResponse, err: err}
 	}
-	l.cc = cc
+	l.cc, l.all = cc, append(l.all, cc)
 	return cc, nil
+}
+
+// newClientConn speaks HTTP/2 on a connection that is there already.
+func (s *Server) newClientConn(ctx context.Context, tc *tls.Conn, t target) (*http.ClientConn, error) {
+	var h2 http.Protocols
+	h2.SetHTTP2(true)
+	tr := &http.Transport{
+		DialTLSContext:         func(context.Context, string, string) (net.Conn, error) { return tc, nil },
+		DisableCompression:     true,
+		MaxResponseHeaderBytes: int64(s.limits.HeadBytes),
+		Protocols:              &h2,
+	}
+	return tr.NewClientConn(ctx, "https", t.String())
 }
 
 func toHTTP(ctx context.Context, q *request) (*http.Request, error) {

@@ -52,7 +52,6 @@ type leases struct {
 	all    []*lease
 	masks  *redact.Redactor
 	closed bool
-	timer  *time.Timer
 }
 
 func newLeases(s *Server, r *rules, keys map[string]string) (*leases, error) {

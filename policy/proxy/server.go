@@ -17,8 +17,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"golang.org/x/net/http2"
-
 	"github.com/wallproof/wallproof/internal/procs/origdst"
 	"github.com/wallproof/wallproof/policy/host"
 	"github.com/wallproof/wallproof/policy/proxy/certs"
@@ -51,7 +49,7 @@ type Server struct {
 	now         func() time.Time
 	upstreamTLS *tls.Config
 	clientTLS   *tls.Config
-	h2transport *http2.Transport
+	h2          *handover
 	modelClient *http.Client
 	leases      *leases
 	egress      *egress // nil: connections leave from here
@@ -98,6 +96,7 @@ func New(cfg Config) (*Server, error) {
 		return nil, err
 	}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
+	s.startHTTP2()
 	go s.keepTime(s.ctx)
 	return s, nil
 }
@@ -189,7 +188,6 @@ func (s *Server) prepareTLS(up *Upstream) error {
 	s.clientTLS = &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"}}
 	s.clientTLS.SetSessionTicketKeys([][32]byte{ticketKey})
 	s.modelClient = s.newModelClient()
-	s.h2transport = &http2.Transport{DisableCompression: true, MaxHeaderListSize: uint32(s.limits.HeadBytes)}
 	return nil
 }
 

@@ -67,8 +67,7 @@ func (x *session) relayFrames(up net.Conn) (sent, got, masked int64) {
 		sent = copyHalf(up, client)
 	})
 	fr := frameRelay{dst: x.rw, live: x.o.s.live}
-	err := fr.run(up)
-	if err != nil && !errors.Is(err, io.EOF) {
+	if err := fr.run(up); !errors.Is(err, io.EOF) {
 		_ = up.Close()
 		_ = x.c.Close()
 	} else {
@@ -106,6 +105,7 @@ const (
 
 var errFrame = errors.New("malformed WebSocket frame")
 
+// run passes frames on until src ends, with io.EOF, or fails.
 func (f *frameRelay) run(src io.Reader) error {
 	for {
 		fin, control, size, err := f.header(src)

@@ -8,16 +8,15 @@ import (
 
 // Body reads a message's body from its connection. It is reusable by Reset.
 type Body struct {
-	br       *bufio.Reader
-	lim      Limits
-	left     int64 // of the body or chunk
-	mode     int64 // Chunked, UntilClose, or 0 for a counted body
-	lenient  bool  // chunk extensions are skipped instead of refused
-	started  bool
-	done     bool
-	err      error
-	trailer  Header
-	trailers int // bytes
+	br      *bufio.Reader
+	lim     Limits
+	left    int64 // of the body or chunk
+	mode    int64 // Chunked, UntilClose, or 0 for a counted body
+	lenient bool  // chunk extensions are skipped instead of refused
+	started bool
+	done    bool
+	err     error
+	trailer Header
 }
 
 // Reset makes b read a body of the given length. lenient skips chunk
