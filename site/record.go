@@ -25,7 +25,6 @@ type record struct {
 	Bytes     int64    `json:"bytes,omitempty"` // of those files
 	packet    string
 	reused    bool
-	evidence  *evidence // of the primary only
 }
 
 func (r *record) collected() time.Time { return parseTime(r.Collected) }

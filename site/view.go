@@ -16,8 +16,6 @@ const (
 	filePlain  = "summary.txt"
 )
 
-func (e *evidence) dir() string { return attestationDir(e.id) }
-
 func attestationDir(id string) string { return "attestations/" + id + "/" }
 
 // boundaryOf is the view of one attestation, for a page from which prefix leads
