@@ -9,10 +9,7 @@ import (
 	"io"
 )
 
-const (
-	prevMember    = `"prev":"`
-	prevMemberLen = len(prevMember)
-)
+const prevMember = `"prev":"`
 
 // Chain checks nothing but the hash chain, at close to the speed of SHA-256 and
 // in constant memory: that each line carries the hash of the line before. It
@@ -59,21 +56,24 @@ func carries(line, prev []byte, count int64) bool {
 	if count == 0 {
 		prev = []byte(Genesis)
 	}
-	var needle [prevMemberLen + 2*sha256.Size + 1]byte
-	n := copy(needle[:], prevMember)
-	n += copy(needle[n:], prev)
-	needle[n] = '"'
-	// A short needle is searched for with vector instructions.
-	const short = 32
-	for at := 0; ; {
-		i := bytes.Index(line[at:], needle[:short])
+	// Members are sorted, so prev stands near the end of the long lines, behind
+	// what was observed.
+	const tail = 384
+	if len(line) > tail && carriesIn(line[len(line)-tail:], prev) {
+		return true
+	}
+	return carriesIn(line, prev)
+}
+
+func carriesIn(line, prev []byte) bool {
+	for {
+		i := bytes.Index(line, []byte(prevMember))
 		if i < 0 {
 			return false
 		}
-		at += i
-		if bytes.HasPrefix(line[at:], needle[:n+1]) {
+		line = line[i+len(prevMember):]
+		if len(line) > len(prev) && bytes.Equal(line[:len(prev)], prev) && line[len(prev)] == '"' {
 			return true
 		}
-		at++
 	}
 }
