@@ -132,7 +132,8 @@ func (h *stream2) take(hr *http.Request, q *request) *refusal {
 	if hr.Method == "CONNECT" || (hr.Method == "TRACE" || hr.Method == "TRACK") && !b.skip(traceRefusal) {
 		return deny(405, ReasonMethodRefused)
 	}
-	if !httpx.IsToken(hr.Method) || hr.TLS == nil || hr.RequestURI == "" ||
+	// Whatever its scheme says, the request came over TLS and goes on over TLS.
+	if !httpx.IsToken(hr.Method) || hr.RequestURI == "" ||
 		hr.RequestURI[0] != '/' && !(hr.RequestURI == "*" && hr.Method == "OPTIONS") || !httpx.IsTarget(hr.RequestURI) {
 		return deny(400, httpx.ReasonRequestLine)
 	}

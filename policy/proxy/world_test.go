@@ -528,3 +528,16 @@ func turnedAway(addr string) bool {
 	var ne net.Error
 	return err != nil && !(errors.As(err, &ne) && ne.Timeout())
 }
+
+// recorderConn keeps what is written to it and has nothing to read.
+type recorderConn struct {
+	net.Conn
+	sent []byte
+}
+
+func (r *recorderConn) Write(p []byte) (int, error) {
+	r.sent = append(r.sent, p...)
+	return len(p), nil
+}
+func (r *recorderConn) Read([]byte) (int, error) { return 0, io.EOF }
+func (r *recorderConn) Close() error             { return nil }
