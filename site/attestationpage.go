@@ -51,6 +51,9 @@ func (b *builder) writeAttestation(a *attempt, entry *history.Entry) error {
 	v := b.page(to.dir+"index.html", fmt.Sprintf("%s · %s", heading, view.Boundary.Kind), "Attestation "+r.Digest, view)
 	v.Watch = b.watch(e, v.Root, fileStatus)
 	v.Alternates = []alternate{{"application/json", "Status", fileStatus}, {"application/ld+json", "Claim", fileJSONLD}}
+	if view.Groups != nil {
+		v.Scripts = []string{v.Root + b.assets.Filter}
+	}
 	html, err := render(pageAttestation, v)
 	if err != nil {
 		return err

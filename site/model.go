@@ -33,7 +33,7 @@ type navItem struct {
 	Here        bool
 }
 
-type assetView struct{ Style, Theme, Script, Scheme, Icon, Logo string }
+type assetView struct{ Style, Theme, Script, Scheme, Filter, Icon, Logo string }
 
 type alternate struct{ Type, Title, Href string }
 

@@ -23,7 +23,7 @@ func (b *builder) publisher() string {
 // writeAssets writes style sheet, scripts, icon and logo, named by content.
 func (b *builder) writeAssets() error {
 	for name, to := range map[string]*string{
-		"site.css": &b.assets.Style, "site.js": &b.assets.Script, "scheme.js": &b.assets.Scheme, "icon.svg": &b.assets.Icon,
+		"site.css": &b.assets.Style, "site.js": &b.assets.Script, "scheme.js": &b.assets.Scheme, "filter.js": &b.assets.Filter, "icon.svg": &b.assets.Icon,
 	} {
 		a, err := builtinAsset(name)
 		if err != nil {

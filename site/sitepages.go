@@ -186,7 +186,9 @@ func (b *builder) writeFleet() error {
 			v.Rows = append(v.Rows, b.fleetRow(r))
 		}
 		path := fleetPath(n)
-		if err := b.put(path, pageFleet, b.page(path, "Attestations · "+b.publisher(), "Every attestation on this site, with its state.", v)); err != nil {
+		page := b.page(path, "Attestations · "+b.publisher(), "Every attestation on this site, with its state.", v)
+		page.Scripts = []string{page.Root + b.assets.Filter}
+		if err := b.put(path, pageFleet, page); err != nil {
 			return err
 		}
 	}

@@ -123,7 +123,7 @@ func plan(t *testing.T) []string {
 			c = append(c, "axe/"+s+"/"+p, "visit/"+s+"/"+p)
 		}
 	}
-	c = append(c, "keyboard/index", "keyboard/procurement", "keyboard/fleet", "keyboard/verify", "keyboard/history", "scheme", "deep", "lazy", "paint", "size/61440",
+	c = append(c, "keyboard/index", "keyboard/procurement", "keyboard/fleet", "keyboard/verify", "keyboard/history", "scheme", "deep", "lazy", "paint", "size/60000",
 		"noscript/current/index", "noscript/current/attestation", "noscript/current/procurement", "noscript/held/index", "noscript/held/attestation", "noscript/held/procurement", "noscript/escaped/index",
 		"print/current", "print/held", "filter/fleet", "filter/attestation", "fresh/index", "fresh/attestation", "fresh/procurement", "stale/rows")
 	for _, p := range []string{"index", "attestation", "procurement"} {

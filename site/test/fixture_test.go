@@ -32,7 +32,9 @@ name: build-agent
 mode: allowlist
 allow:
   - host: git.example.org
-  - host: "*.packages.example.org"
+  - host: pypi.org
+    methods: [GET, HEAD]
+  - host: files.pythonhosted.org
     methods: [GET, HEAD]
 broker:
   - name: forge
