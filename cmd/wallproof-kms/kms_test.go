@@ -181,12 +181,16 @@ func start(t *testing.T) *service {
 	return s
 }
 
+// helperDir is set once the helper was built.
+var helperDir string
+
 // helper is the folder with the helper under its name for Google's service.
 var helper = sync.OnceValues(func() (string, error) {
 	dir, err := os.MkdirTemp("", "wallproof-kms-test-")
 	if err != nil {
 		return "", err
 	}
+	helperDir = dir
 	out, err := exec.Command("go", "build", "-o", filepath.Join(dir, "sigstore-kms-gcpkms"), ".").CombinedOutput()
 	if err != nil {
 		return dir, fmt.Errorf("build the helper: %w\n%s", err, out)
@@ -196,8 +200,8 @@ var helper = sync.OnceValues(func() (string, error) {
 
 func TestMain(m *testing.M) {
 	code := m.Run()
-	if dir, err := helper(); err == nil {
-		os.RemoveAll(dir)
+	if helperDir != "" {
+		os.RemoveAll(helperDir)
 	}
 	os.Exit(code)
 }

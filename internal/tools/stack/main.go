@@ -1,6 +1,6 @@
 // Stack builds the servers that the tests of signing run against: a certificate
 // authority, a transparency log, a timestamp authority and a certificate log, as
-// Sigstore runs them. It builds each once, from its Go module, into a cache
+// Sigstore runs them, and a key service that speaks the protocol of AWS. It builds each once, from its Go module, into a cache
 // outside the tree:
 //
 //	go run ./internal/tools/stack           build the servers that are missing
@@ -30,6 +30,7 @@ var servers = []server{
 	{"ctlog", "github.com/transparency-dev/tesseract/cmd/tesseract/posix", "v0.1.1", "posix"},
 	{"tsa", "github.com/sigstore/timestamp-authority/v2/cmd/timestamp-server", "v2.0.6", "timestamp-server"},
 	{"fulcio", "github.com/sigstore/fulcio", "v1.8.8", "fulcio"},
+	{"local-kms", "github.com/nsmithuk/local-kms", "v0.0.0-20260228092603-2a5e92d09ab6", "local-kms"},
 }
 
 // peers are other implementations to cross-check with. They take long to build,
