@@ -181,7 +181,11 @@ func (s *Server) lookup(ctx context.Context, h host.Host, reason string) (lookup
 	if h.Name() == policy.ModelHost && reason == string(policy.ReasonModel) {
 		return lookupAnswer{dnsx.Answer{Addrs: []netip.Addr{modelAddr}, TTL: serviceTTL}, true}, nil
 	}
-	if a, ok := s.services[h.Name()]; ok && reason == string(policy.ReasonService) {
+	if reason == string(policy.ReasonService) {
+		a, ok := s.services[h.Name()]
+		if !ok {
+			return lookupAnswer{}, dnsx.ErrNoAddress
+		}
 		return lookupAnswer{dnsx.Answer{Addrs: []netip.Addr{a}, TTL: serviceTTL}, true}, nil
 	}
 	if a, ok := s.pins[h.Name()]; ok {

@@ -136,7 +136,11 @@ func (s *Server) addresses(ctx context.Context, r *rules, t target) ([]netip.Add
 	if t.host.Name() == policy.ModelHost {
 		return []netip.AddrPort{netip.AddrPortFrom(modelAddr, t.port)}, nil
 	}
-	if a, ok := s.services[t.host.Name()]; ok {
+	if r.isService(t) {
+		a, ok := s.services[t.host.Name()]
+		if !ok {
+			return nil, deny(502, ReasonNoAddress)
+		}
 		return []netip.AddrPort{netip.AddrPortFrom(a, t.port)}, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.limits.dialTimeout())

@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"github.com/miekg/dns"
 )
 
 func TestLimitsOfThePolicy(t *testing.T) {
@@ -55,6 +57,34 @@ func TestLimitsOfThePolicy(t *testing.T) {
 		t.Error("a second connection was served")
 	}
 	w.denied(ReasonConnections)
+}
+
+// D30: a service is reached by its name at the operator's address, and at no
+// other port.
+func TestD30Services(t *testing.T) {
+	w := newWorld(t)
+	w.name("db", "10.9.9.9") // what a name server says of it counts for nothing
+	w.serve("172.31.0.5", echo(), "h1", "db")
+	p := w.proxy(`version: 1
+name: test
+mode: no-network
+services:
+  - name: db
+    image: "registry.example/db@sha256:`+strings.Repeat("a", 64)+`"
+    ports: [80]
+`, func(c *Config) { c.Services = map[string]string{"db": "172.31.0.5"} })
+	if status, reason, _ := p.get(p.client(false), "http://db/"); status != 200 || !w.wasDialled("172.31.0.5:80") {
+		t.Errorf("%d %s", status, reason)
+	}
+	if status, _ := p.send("CONNECT db:443 HTTP/1.1\r\nHost: db:443\r\n\r\n"); status != 403 {
+		t.Errorf("another port: %d", status)
+	}
+	if r := query(t, p, "db", dns.TypeA); len(r.Answer) != 1 || !strings.Contains(r.Answer[0].String(), "172.31.0.5") {
+		t.Errorf("%v", r)
+	}
+	if w.wasAsked("db") || w.wasDialled("10.") {
+		t.Error("it was looked up")
+	}
 }
 
 // D10: artefacts of a pinned entry are those of the lockfile or none.

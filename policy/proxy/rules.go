@@ -23,6 +23,12 @@ type rules struct {
 	forges map[target]bool
 }
 
+// isService says whether t is a service of the run, which only the operator's
+// address leads to.
+func (r *rules) isService(t target) bool {
+	return r.ev.Name(t.host, t.port).Reason == policy.ReasonService
+}
+
 // intercepts says whether requests to t have to be seen.
 func (r *rules) intercepts(t target, d policy.Decision) bool { return d.Intercept || r.forges[t] }
 
