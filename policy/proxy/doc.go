@@ -25,6 +25,19 @@
 // Ready, then events, several at a time as a JSON array. Updates go over a
 // socket of their own. The process never outlives its parent.
 //
+// # What it cannot do
+//
+//   - TLS that is passed on untouched is not looked into: what a host is told
+//     there, and what comes back, nobody sees. A host with path, method, pin or
+//     injection rules is never passed on.
+//   - A host that is given a credential can misuse it, and can send it back in a
+//     form that package redact does not know.
+//   - A push is a fast-forward as far as the pack's commits and the forge's own
+//     comparison show it at that moment; two pushes at once are the forge's
+//     business, which compares the old id itself.
+//   - Nothing is hidden from root of the host: the values are in this process's
+//     memory.
+//
 // # Refusals
 //
 // A refusal in HTTP is 403, 421, 400 or 502 with the header

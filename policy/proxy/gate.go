@@ -270,7 +270,7 @@ func (s *Server) agreeOriginal(r *rules, c *conn, t target, addrs []netip.AddrPo
 	if s.breaks.skip(originalDst) {
 		return []netip.AddrPort{c.orig}, nil
 	}
-	if a, ok := s.pinned(t); ok && a.Addr() == orig {
+	if a, ok := s.pinned(t); ok && (a.Addr() == orig || !t.host.IsAddr() && s.resolver.Recent(t.host.Name(), orig)) {
 		return []netip.AddrPort{a}, nil
 	}
 	for _, a := range addrs {

@@ -62,9 +62,13 @@ func (o *origin) exchangeModel(ctx context.Context, r *rules, q *request, ev *Ev
 		return nil, refused
 	}
 	resp.header.Filter(func(f httpx.Field) bool {
-		return strings.EqualFold(f.Name, "Content-Type") || strings.EqualFold(f.Name, "Retry-After") || strings.EqualFold(f.Name, "Request-Id") || strings.EqualFold(f.Name, "X-Request-Id")
+		return strings.EqualFold(f.Name, "Content-Type") || strings.EqualFold(f.Name, "Content-Encoding") || strings.EqualFold(f.Name, "Retry-After") || strings.EqualFold(f.Name, "Request-Id") || strings.EqualFold(f.Name, "X-Request-Id")
 	})
 	if api := model.API(m.API); api != call.API {
+		if contentCodings(resp.header) != "" { // none was asked for
+			resp.release(false)
+			return nil, deny(502, ReasonEncoding)
+		}
 		o.convertAnswer(resp, api, call.API, body.stream)
 	}
 	if ref := o.clean(q, resp); ref != nil {

@@ -16,8 +16,8 @@ type Update struct {
 // needs another routing than the one the sandbox was wired with is refused.
 // Connections whose target the new policy denies are closed.
 func (s *Server) Reload(u Update) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.reloadMu.Lock()
+	defer s.reloadMu.Unlock()
 	next := s.cfg
 	if u.Policy != nil {
 		next.Policy = *u.Policy

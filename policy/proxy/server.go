@@ -60,8 +60,10 @@ type Server struct {
 	ctx         context.Context
 	cancel      context.CancelFunc
 
+	reloadMu sync.Mutex
+	cfg      Config // as it is in force: a reload changes policy and secrets
+
 	mu        sync.Mutex
-	cfg       Config // as it is in force: a reload changes policy and secrets
 	listeners map[interface{ Close() error }]struct{}
 	stopping  bool
 }
