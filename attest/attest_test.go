@@ -360,6 +360,7 @@ func TestScorecardBinding(t *testing.T) {
 		{"another image", scorecard(packettest.OtherDigest, p.Policy, packettest.Now), nil, nil, verify.VerdictHeld, verify.CodeScorecardImage},
 		{"another policy", scorecard(packettest.ImageDigest, packettest.OtherDigest, packettest.Now), nil, nil, verify.VerdictHeld, verify.CodeScorecardPolicy},
 		{"before the run", scorecard(packettest.ImageDigest, p.Policy, packettest.Started.Add(-time.Second)), nil, nil, verify.VerdictHeld, verify.CodeScorecardTime},
+		{"in the future", scorecard(packettest.ImageDigest, p.Policy, packettest.Now.Add(time.Hour)), nil, nil, verify.VerdictHeld, verify.CodeScorecardTime},
 		{"after expiry", scorecard(packettest.ImageDigest, p.Policy, packettest.Started.Add(61*24*time.Hour)), nil, nil, verify.VerdictHeld, verify.CodeScorecardTime},
 		{"malformed", []byte("{}"), nil, nil, verify.Invalid, verify.CodeScorecardMalformed},
 		{"member twice", bytes.Replace(good, []byte(`"id"`), []byte(`"id":"x","id"`), 1), nil, nil, verify.Invalid, verify.CodeScorecardMalformed},

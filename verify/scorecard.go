@@ -49,7 +49,7 @@ func (v *verification) scorecardFits(s predicate.Scorecard) bool {
 		v.hold(CheckScorecard, CodeScorecardImage, "produced under image "+s.Image+", attested is "+v.report.Subject, "scorecard")
 	case s.Policy != v.boundary.Policy.Digest:
 		v.hold(CheckScorecard, CodeScorecardPolicy, "produced under policy "+s.Policy+", attested is "+v.boundary.Policy.Digest, "scorecard")
-	case err != nil || err2 != nil || err3 != nil || produced.Before(collected) || !produced.Before(expires):
+	case err != nil || err2 != nil || err3 != nil || produced.Before(collected) || !produced.Before(expires) || produced.After(v.in.At.Add(ClockSkew)):
 		v.hold(CheckScorecard, CodeScorecardTime, fmt.Sprintf("produced on %.40s, outside the attested period from %s to %s", s.Produced, v.boundary.Collected, v.report.Times.Expires), "scorecard")
 	default:
 		return true

@@ -38,8 +38,11 @@ type Manifest struct {
 	Summary    Summary
 }
 
-// Read reads a complete manifest, entries and totals included.
-func Read(r io.Reader) (*Manifest, error) {
+// Read reads a complete manifest into memory, entries and totals included, up to
+// MaxReadBytes.
+func Read(r io.Reader) (*Manifest, error) { return read(r, MaxReadBytes) }
+
+func read(r io.Reader, limit int) (*Manifest, error) {
 	rd := NewReader(r)
 	m := &Manifest{}
 	for {
@@ -53,6 +56,9 @@ func Read(r io.Reader) (*Manifest, error) {
 		}
 		if err != nil {
 			return nil, err
+		}
+		if limit -= len(l.Raw); limit < 0 {
+			return nil, &Error{Reason: ReasonTooLarge, Line: l.Seq, Detail: fmt.Sprintf("more than %d bytes to keep in memory", MaxReadBytes)}
 		}
 		entry, err := l.Decode()
 		if err != nil {

@@ -54,4 +54,6 @@ const (
 	MaxLineBytes = 4 << 20
 	MaxLineDepth = 16
 	MaxLines     = 4 << 20
+	// MaxReadBytes bounds what Read keeps in memory; a Reader has no such limit.
+	MaxReadBytes = 512 << 20
 )

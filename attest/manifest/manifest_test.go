@@ -182,6 +182,16 @@ func TestChain(t *testing.T) {
 	}
 }
 
+func TestReadIsBounded(t *testing.T) {
+	data, _ := sample(t, 5)
+	if _, err := read(bytes.NewReader(data), len(data)); err != nil {
+		t.Error(err)
+	}
+	if _, err := read(bytes.NewReader(data), len(data)/2); ReasonOf(err) != ReasonTooLarge {
+		t.Errorf("half the room: %v", err)
+	}
+}
+
 // A reader that cannot seek still refuses, if less precisely.
 func TestReaderWithoutSeek(t *testing.T) {
 	data, _ := sample(t, 3)
