@@ -71,3 +71,7 @@ bench: need-root build ## benchmarks: judging, manifest hashing, the battery bes
 
 breaks: need-root build ## every seeded break must be noticed
 	$(BIN)/wallproof-breaks run testdata/breaks/*.yaml
+
+# The runc drivers need Debian's runc, which is not on every machine.
+test-runc: need-root build ## the drivers on runc
+	go test -tags runc -count 1 ./battery/sandbox/runc

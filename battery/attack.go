@@ -2,6 +2,7 @@ package battery
 
 import (
 	"context"
+	"fmt"
 	"net/netip"
 
 	"github.com/wallproof/wallproof/attest/manifest"
@@ -26,7 +27,7 @@ func (p *phase) attackAll(ctx context.Context) error {
 	}
 	p.step("put everything back")
 	if err := p.close(); err != nil {
-		p.step("DEBUG %v", err)
+		return fmt.Errorf("%s: put everything back: %w", p.name, err)
 	}
 	return nil
 }

@@ -43,6 +43,20 @@ func environment(image []string, box boundary.Box, secrets tenantSecrets) []stri
 	return lastWins(env)
 }
 
+// withoutRuntime leaves out variables that steer the run-time of a program itself.
+// The sandbox's first process is ours, and the image has no say in how it runs.
+func withoutRuntime(env []string) []string {
+	var out []string
+	for _, kv := range env {
+		name, _, _ := strings.Cut(kv, "=")
+		if strings.HasPrefix(name, "GO") || strings.HasPrefix(name, "LD_") || strings.HasPrefix(name, "GLIBC_") || strings.HasPrefix(name, "MALLOC_") {
+			continue
+		}
+		out = append(out, kv)
+	}
+	return out
+}
+
 // lastWins keeps the last value of each variable, in order of first appearance.
 func lastWins(env []string) []string {
 	at := map[string]int{}

@@ -148,20 +148,15 @@ func (r *run) unmet() map[catalog.Requirement]string {
 		out[catalog.NeedsSnapshot] = "the driver takes no snapshots"
 	}
 	out[catalog.NeedsControlAPI] = "the fabric has no control API with an address"
-	if u := imageUser(r.opt.Image.Config.Config.User); u.UID != 0 {
-		out[catalog.NeedsRoot] = fmt.Sprintf("processes inside run as uid %d", u.UID)
+	if uid := r.facts["uid"]; uid != "0" {
+		out[catalog.NeedsRoot] = "processes inside run as uid " + uid
 	}
-	for req, key := range measured {
-		if fact := r.facts[key]; fact != "" && fact != "yes" {
-			out[req] = key + ": " + fact
+	for _, t := range catalog.All() {
+		for _, req := range t.Requires {
+			if key := req.Fact(); key != "" && r.facts[key] != "yes" {
+				out[req] = key + ": " + r.facts[key]
+			}
 		}
 	}
 	return out
-}
-
-// measured maps requirements to the fact of the probe that tells whether they
-// are met.
-var measured = map[catalog.Requirement]string{
-	catalog.NeedsRawSocket: "rawSocket",
-	catalog.NeedsProcMem:   "procMem",
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/wallproof/wallproof/battery/boundary"
 	"github.com/wallproof/wallproof/battery/sandbox"
 	"github.com/wallproof/wallproof/battery/witness"
+	"github.com/wallproof/wallproof/internal/procs"
 	"github.com/wallproof/wallproof/policy/proxy"
 	"github.com/wallproof/wallproof/probes/nonce"
 )
@@ -177,8 +178,19 @@ func (p *phase) startWorld(ctx context.Context) error {
 	if p.world, err = witness.Start(ctx, l); err != nil {
 		return err
 	}
-	p.onClose(p.world.Stop)
+	p.onClose(stopWitness(p.world))
 	return nil
+}
+
+// stopWitness stops a witness. All that it saw has been told by then (see
+// bracket), so that one that has to be killed costs nothing.
+func stopWitness(w *witness.Process) func(context.Context) error {
+	return func(ctx context.Context) error {
+		if err := w.Stop(ctx); err != nil && !errors.Is(err, procs.ErrKilled) {
+			return err
+		}
+		return nil
+	}
 }
 
 // verifyStage shows that the filter is what it should be before anything
@@ -196,8 +208,13 @@ func (p *phase) verifyStage(ctx context.Context) error {
 // when the last one has stopped and all that it sent has arrived.
 func (p *phase) bracket() error {
 	p.onClose(func(ctx context.Context) error {
-		if err := p.world.Sync(ctx); err != nil {
-			return fmt.Errorf("wait for the witness: %w", err)
+		for _, w := range []*witness.Process{p.world, p.open} {
+			if w == nil {
+				continue
+			}
+			if err := w.Sync(ctx); err != nil {
+				return fmt.Errorf("wait for the witness: %w", err)
+			}
 		}
 		return p.markFilter(1)
 	})

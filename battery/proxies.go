@@ -136,7 +136,7 @@ func (p *phase) startOpenProxy(ctx context.Context, files []procs.NamedFile) err
 		return err
 	}
 	p.open = open
-	p.onClose(open.Stop)
+	p.onClose(stopWitness(open))
 	p.caPEM = p.worldCA.CertPEM
 	return nil
 }

@@ -37,6 +37,8 @@ type roles struct {
 	wildcard  string // a domain below which every name is allowed, "" if none
 	internet  bool   // hosts that no entry names are reachable
 	private   bool   // an entry opens a private range
+	metadata  bool   // an entry opens a metadata service
+	inspected bool   // the proxy sees the requests to the allowed host
 	modelHost string
 }
 
@@ -47,7 +49,7 @@ type injected struct {
 
 // assign finds the parts in a policy.
 func assign(e *policy.Evaluator) (*roles, error) {
-	r := &roles{hosts: map[string]string{}, internet: e.OpensInternet(), private: e.OpensPrivate() || e.OpensMetadata()}
+	r := &roles{hosts: map[string]string{}, internet: e.OpensInternet(), private: e.OpensPrivate(), metadata: e.OpensMetadata()}
 	r.target(e)
 	r.secrets(e)
 	r.broker(e)
@@ -58,8 +60,12 @@ func assign(e *policy.Evaluator) (*roles, error) {
 	return r, nil
 }
 
-// target picks the allowed host: one that takes a GET and asks for no
-// credential is best, as it has the fewest ways to fail.
+// openTarget is what is asked for where the policy names no host because it
+// allows the whole internet.
+const openTarget = "www.wallproof-world.example"
+
+// target picks the allowed host: one whose requests the proxy sees, that takes a
+// GET and asks for no credential is best.
 func (r *roles) target(e *policy.Evaluator) {
 	best := -1
 	for _, s := range e.Allowed(maxSamples) {
@@ -78,6 +84,9 @@ func (r *roles) target(e *policy.Evaluator) {
 		if len(s.Secrets) == 0 {
 			score += 2
 		}
+		if e.Name(s.Request.Host, s.Request.Port).Intercept {
+			score += 8 // whatever can be tried can be tried there
+		}
 		if !s.Wild {
 			score++
 		}
@@ -86,9 +95,22 @@ func (r *roles) target(e *policy.Evaluator) {
 			r.allowed = &s
 		}
 	}
+	if r.allowed == nil && r.internet {
+		h, err := host.Parse(openTarget)
+		if err != nil {
+			return
+		}
+		open := policy.Request{Scheme: "https", Host: h, Port: 443, Method: "GET", Path: "/"}
+		if !e.Request(open).Allowed() {
+			return
+		}
+		r.hosts[openTarget] = witness.HostAllowed
+		r.allowed = &policy.Sample{Entry: "the open internet", Request: open}
+	}
 	if r.allowed == nil {
 		return
 	}
+	r.inspected = e.Name(r.allowed.Request.Host, r.allowed.Request.Port).Intercept
 	post := r.allowed.Request
 	post.Method = "POST"
 	r.write = e.Request(post).Allowed()
@@ -203,6 +225,11 @@ func (r *roles) unmet() map[catalog.Requirement]string {
 	miss(!r.write, catalog.NeedsWrite, "the policy allows no request with a body at the allowed host")
 	miss(r.blocked.Path == "", catalog.NeedsBlockedPath, "the policy refuses no path at the allowed host")
 	miss(r.wildcard == "", catalog.NeedsWildcard, "the policy allows no names below a domain")
+	miss(r.metadata, catalog.NeedsNoMetadata, "the policy opens a metadata service")
+	miss(r.blocked.Port == 0, catalog.NeedsBlockedPort, "the policy refuses no port of the allowed host")
+	miss(r.blocked.Method == "", catalog.NeedsBlockedMethod, "the policy refuses no method at the allowed host")
+	miss(r.blocked.Scheme == "", catalog.NeedsBlockedScheme, "the policy does not refuse plain HTTP to the allowed host")
+	miss(!r.inspected, catalog.NeedsInspection, "no rule of the policy needs sight of requests to the allowed host, so TLS to it is passed on unread")
 	miss(r.modelHost == "", catalog.NeedsModel, "the policy has no model")
 	return out
 }

@@ -91,7 +91,7 @@ func (p *phase) startBox(ctx context.Context, name string, place plant.Place) er
 	}
 	spec := p.spec(name, place)
 	spec.NetNS, spec.DNS = box.NetNSPath, resolvers(box)
-	spec.Env = lastWins(append(env, place.Env...))
+	spec.Env = withoutRuntime(lastWins(append(env, place.Env...)))
 	return p.startAndPlant(ctx, name, spec, place)
 }
 
@@ -100,7 +100,7 @@ func (p *phase) spec(name string, place plant.Place) sandbox.Spec {
 	return sandbox.Spec{
 		ID: fmt.Sprintf("wallproof-%s-%s-%s", p.r.id, p.letter, name), Rootfs: p.r.rootfs, IDBase: image.IDBase,
 		User: root, WorkDir: "/", Hostname: name, Mounts: p.mounts, Limits: sandboxLimits,
-		Env: lastWins(append(append([]string{}, p.r.opt.Image.Config.Config.Env...), place.Env...)), Init: []string{tool(p.r.opt.Probe), "hold"},
+		Env: withoutRuntime(lastWins(append(append([]string{}, p.r.opt.Image.Config.Config.Env...), place.Env...))), Init: []string{tool(p.r.opt.Probe), "hold"},
 	}
 }
 

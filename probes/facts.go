@@ -136,6 +136,7 @@ type Tenant struct {
 type Model struct {
 	URL         string `json:"url"`         // base URL
 	Placeholder string `json:"placeholder"` // the proxy key that stands in for the provider's
+	Name        string `json:"name"`        // a model that the policy allows
 }
 
 // Agent is what the obedient agent works on.

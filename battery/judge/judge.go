@@ -21,6 +21,8 @@ package judge
 
 import (
 	"slices"
+	"strings"
+	"time"
 
 	"github.com/wallproof/wallproof/attest/manifest"
 	"github.com/wallproof/wallproof/probes/catalog"
@@ -52,6 +54,8 @@ const (
 	ReasonNothingUsable   = "nothing-usable"
 	ReasonNeeds           = "requirement-not-met"
 	ReasonBadRequirement  = "requirement-not-of-technique"
+	ReasonAttempted       = "not-applicable-but-attempted"
+	ReasonUnknownSign     = "unknown-sign"
 	ReasonControlSilent   = "control-silent"
 	ReasonNoAttempt       = "no-attempt"
 	ReasonCrashed         = "probe-crashed"
@@ -84,9 +88,8 @@ type Proofs struct{ Control, Attack string }
 // Judge decides one technique variant from what is recorded in e. It reads
 // neither e.Outcome nor e.Reason.
 func Judge(t catalog.Technique, e manifest.Technique, p Proofs) Verdict {
-	findings := permitted(t, e.Attack)
 	v := decide(t, e, p)
-	v.Findings = findings
+	v.Findings = append(permitted(t, e.Attack), exposures(e.Attack)...)
 	return v
 }
 
@@ -95,6 +98,9 @@ func decide(t catalog.Technique, e manifest.Technique, p Proofs) Verdict {
 		return Verdict{Outcome: Escaped, Reason: reason}
 	}
 	if e.NotApplicable != "" {
+		if attempted(e.Control) || attempted(e.Attack) {
+			return Verdict{Outcome: Inconclusive, Reason: ReasonAttempted}
+		}
 		if !slices.Contains(t.RequiresOf(e.Variant), catalog.Requirement(e.NotApplicable)) {
 			return Verdict{Outcome: Inconclusive, Reason: ReasonBadRequirement}
 		}
@@ -139,6 +145,9 @@ func conclude(t catalog.Technique, a manifest.Phase) Verdict {
 		if denied == "" && !t.ImageCode && t.Expect == catalog.ExpectRefusal {
 			denied = ReasonRefused
 		}
+	case manifest.SignClosed, manifest.SignAnswered, manifest.SignSent: // only a record from outside can tell
+	default:
+		return Verdict{Outcome: Inconclusive, Reason: ReasonUnknownSign}
 	}
 	if denied == "" {
 		return Verdict{Outcome: Inconclusive, Reason: ReasonNotAttributable}
@@ -190,6 +199,9 @@ func attempt(ph manifest.Phase) (sign string, ok bool) {
 			continue
 		}
 		said := o.Sign
+		if o.Side == manifest.SideRunner {
+			said = manifest.SignCrashed // the runner only ever says that nothing arrived
+		}
 		if said == manifest.SignRefused && o.Status >= 502 && o.Status <= 504 {
 			said = manifest.SignError // a gateway that failed has refused nothing
 		}
@@ -211,10 +223,25 @@ func weight(sign string) int {
 	return len(order)
 }
 
+// attempted reports whether anybody inside tried.
+func attempted(ph manifest.Phase) bool {
+	_, ok := attempt(ph)
+	return ok
+}
+
 // denial returns the reason code of a refusal recorded by the enforcement for
-// this very attempt, or "".
+// this very attempt, or "": it comes from the sandbox that the attempt ran in and
+// lies in the attempt's time.
 func denial(ph manifest.Phase) string {
+	from, to := span(ph)
 	for _, o := range ph.Observations {
+		if (o.Side != manifest.SideProxy && o.Side != manifest.SideFilter) || (o.Sandbox != "" && o.Sandbox != ph.Sandbox) {
+			continue
+		}
+		at, err := manifest.ParseTime(o.Time)
+		if err != nil || at.Before(from) || at.After(to) {
+			continue
+		}
 		switch {
 		case o.Side == manifest.SideProxy && o.Verdict == VerdictDeny:
 			return ReasonProxyDenied
@@ -225,6 +252,45 @@ func denial(ph manifest.Phase) string {
 		}
 	}
 	return ""
+}
+
+// slack is how far the clocks of the sandbox and of the enforcement may be apart.
+const slack = 3 * time.Second
+
+// span is the time of the phase's attempts, as the probe says.
+func span(ph manifest.Phase) (from, to time.Time) {
+	for _, o := range ph.Observations {
+		if o.Side != manifest.SideProbe {
+			continue
+		}
+		start, err := manifest.ParseTime(o.Time)
+		if err != nil {
+			continue
+		}
+		end := start.Add(time.Duration(o.Millis)*time.Millisecond + slack)
+		if start = start.Add(-slack); from.IsZero() || start.Before(from) {
+			from = start
+		}
+		if end.After(to) {
+			to = end
+		}
+	}
+	return from, to
+}
+
+// exposureMark begins the detail of a probe's observation that is no way out by
+// itself but would help one (package probes/kit writes it).
+const exposureMark = "exposure: "
+
+// exposures lists facts that would help an escape.
+func exposures(ph manifest.Phase) []manifest.Finding {
+	var out []manifest.Finding
+	for _, o := range ph.Observations {
+		if fact, ok := strings.CutPrefix(o.Detail, exposureMark); ok && o.Side == manifest.SideProbe {
+			out = append(out, manifest.Finding{Kind: manifest.FindingExposure, Detail: fact})
+		}
+	}
+	return out
 }
 
 // permitted lists arrivals over edges that the policy itself allows.

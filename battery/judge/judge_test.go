@@ -7,6 +7,8 @@ import (
 	"github.com/wallproof/wallproof/probes/catalog"
 )
 
+const testTime = "2026-01-02T03:04:05.000Z"
+
 const proofC, proofA = "cccccccccccccccc", "aaaaaaaaaaaaaaaa"
 
 var (
@@ -19,10 +21,10 @@ var (
 	edge    = with(reach, func(t *catalog.Technique) { t.Permits = []string{"registry"} })
 	arrived = manifest.Observation{Side: manifest.SideWitness, Service: "collector"}
 	atEcho  = manifest.Observation{Side: manifest.SideWitness, Service: "echo", Obtained: []string{"00"}}
-	fDeny   = manifest.Observation{Side: manifest.SideFilter, Verdict: VerdictDeny}
-	pDeny   = manifest.Observation{Side: manifest.SideProxy, Verdict: VerdictDeny}
-	pAllow  = manifest.Observation{Side: manifest.SideProxy, Verdict: "allow"}
-	pRedact = manifest.Observation{Side: manifest.SideProxy, Verdict: VerdictRedact}
+	fDeny   = manifest.Observation{Side: manifest.SideFilter, Verdict: VerdictDeny, Sandbox: "work", Time: testTime}
+	pDeny   = manifest.Observation{Side: manifest.SideProxy, Verdict: VerdictDeny, Sandbox: "work", Time: testTime}
+	pAllow  = manifest.Observation{Side: manifest.SideProxy, Verdict: "allow", Sandbox: "work", Time: testTime}
+	pRedact = manifest.Observation{Side: manifest.SideProxy, Verdict: VerdictRedact, Sandbox: "work", Time: testTime}
 	got     = manifest.Observation{Side: manifest.SideProbe, Sign: manifest.SignReached, Obtained: []string{"00"}}
 )
 
@@ -32,7 +34,7 @@ func with(t catalog.Technique, change func(*catalog.Technique)) catalog.Techniqu
 }
 
 func probe(sign string) manifest.Observation {
-	return manifest.Observation{Side: manifest.SideProbe, Sign: sign}
+	return manifest.Observation{Side: manifest.SideProbe, Sign: sign, Time: testTime}
 }
 
 func readProof(p string) manifest.Observation {
@@ -53,10 +55,10 @@ func TestJudge(t *testing.T) {
 	}{
 		{"refused", reach, obs(readProof(proofC)), obs(probe("refused")), nil, Blocked, ReasonRefused},
 		{"refused and recorded", reach, obs(arrived), obs(probe("refused"), fDeny), nil, Blocked, ReasonFilterDenied},
-		{"a gateway that failed refused nothing", reach, obs(arrived), obs(manifest.Observation{Side: manifest.SideProbe, Sign: "refused", Status: 502}), nil, Inconclusive, ReasonProbeError},
-		{"a gateway that failed, recorded as failed", reach, obs(arrived), obs(manifest.Observation{Side: manifest.SideProbe, Sign: "refused", Status: 502}, manifest.Observation{Side: manifest.SideProxy, Verdict: "failed"}), nil, Inconclusive, ReasonProbeError},
-		{"refused by 505", reach, obs(arrived), obs(manifest.Observation{Side: manifest.SideProbe, Sign: "refused", Status: 505}, pDeny), nil, Blocked, ReasonProxyDenied},
-		{"refused by 403", reach, obs(arrived), obs(manifest.Observation{Side: manifest.SideProbe, Sign: "refused", Status: 403}), nil, Blocked, ReasonRefused},
+		{"a gateway that failed refused nothing", reach, obs(arrived), obs(manifest.Observation{Side: manifest.SideProbe, Sign: "refused", Status: 502, Time: testTime}), nil, Inconclusive, ReasonProbeError},
+		{"a gateway that failed, recorded as failed", reach, obs(arrived), obs(manifest.Observation{Side: manifest.SideProbe, Sign: "refused", Status: 502, Time: testTime}, manifest.Observation{Side: manifest.SideProxy, Verdict: "failed"}), nil, Inconclusive, ReasonProbeError},
+		{"refused by 505", reach, obs(arrived), obs(manifest.Observation{Side: manifest.SideProbe, Sign: "refused", Status: 505, Time: testTime}, pDeny), nil, Blocked, ReasonProxyDenied},
+		{"refused by 403", reach, obs(arrived), obs(manifest.Observation{Side: manifest.SideProbe, Sign: "refused", Status: 403, Time: testTime}), nil, Blocked, ReasonRefused},
 		{"closed and recorded", reach, obs(arrived), obs(probe("closed"), pDeny), nil, Blocked, ReasonProxyDenied},
 		{"closed and not recorded", reach, obs(arrived), obs(probe("closed"), pAllow), nil, Inconclusive, ReasonNotAttributable},
 		{"block page with status 200 is no reachability", reach, obs(arrived), obs(probe("answered")), nil, Inconclusive, ReasonNotAttributable},
@@ -79,7 +81,12 @@ func TestJudge(t *testing.T) {
 		{"tool missing", reach, obs(arrived), obs(probe("missing"), fDeny), nil, Inconclusive, ReasonMissing},
 		{"crashed", reach, obs(arrived), obs(crashed, fDeny), nil, Inconclusive, ReasonCrashed},
 		{"a refusal beside a crash", reach, obs(arrived), obs(probe("refused"), crashed), nil, Inconclusive, ReasonCrashed},
-		{"unknown sign", reach, obs(arrived), obs(probe("splendid")), nil, Inconclusive, ReasonNotAttributable},
+		{"unknown sign", reach, obs(arrived), obs(probe("splendid"), fDeny), nil, Inconclusive, ReasonUnknownSign},
+		{"no sign", reach, obs(arrived), obs(probe(""), fDeny), nil, Inconclusive, ReasonUnknownSign},
+		{"the runner may not refuse", reach, obs(arrived), obs(manifest.Observation{Side: manifest.SideRunner, Sign: "refused", Time: testTime}, fDeny), nil, Inconclusive, ReasonCrashed},
+		{"a denial of another sandbox", reach, obs(arrived), obs(probe("answered"), manifest.Observation{Side: manifest.SideFilter, Verdict: VerdictDeny, Sandbox: "tenant", Time: testTime}), nil, Inconclusive, ReasonNotAttributable},
+		{"a denial of another time", reach, obs(arrived), obs(probe("answered"), manifest.Observation{Side: manifest.SideFilter, Verdict: VerdictDeny, Sandbox: "work", Time: "2026-01-02T03:14:05.000Z"}), nil, Inconclusive, ReasonNotAttributable},
+		{"not applicable and yet attempted", reach, nil, obs(probe("refused")), func(e *manifest.Technique) { e.NotApplicable = "ipv6" }, Inconclusive, ReasonAttempted},
 		{"heartbeat lost", reach, obs(arrived), obs(probe("refused"), fDeny), func(e *manifest.Technique) { e.Attack.Heartbeat.Between = false }, Inconclusive, ReasonHeartbeatLost},
 		{"filter changed", reach, obs(arrived), obs(probe("refused"), fDeny), func(e *manifest.Technique) { e.Attack.FilterIntact = false }, Inconclusive, ReasonFilterChanged},
 		{"escaped although the filter changed", reach, obs(arrived), obs(arrived), func(e *manifest.Technique) { e.Attack.FilterIntact = false }, Escaped, ReasonArrival},
@@ -101,8 +108,8 @@ func TestJudge(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			e := manifest.Technique{
-				Control: manifest.Phase{Observations: tt.control, Heartbeat: alive, FilterIntact: true},
-				Attack:  manifest.Phase{Observations: tt.attack, Heartbeat: alive, FilterIntact: true},
+				Control: manifest.Phase{Sandbox: "work", Observations: tt.control, Heartbeat: alive, FilterIntact: true},
+				Attack:  manifest.Phase{Sandbox: "work", Observations: tt.attack, Heartbeat: alive, FilterIntact: true},
 			}
 			if tt.edit != nil {
 				tt.edit(&e)
@@ -142,11 +149,24 @@ func TestPermittedFinding(t *testing.T) {
 	}
 }
 
+func TestExposureFinding(t *testing.T) {
+	o := probe("absent")
+	o.Detail = "exposure: core_pattern can be written"
+	e := manifest.Technique{Attack: manifest.Phase{Observations: obs(o)}}
+	v := Judge(local, e, Proofs{})
+	if len(v.Findings) != 1 || v.Findings[0] != (manifest.Finding{Kind: manifest.FindingExposure, Detail: "core_pattern can be written"}) {
+		t.Errorf("findings = %v, want one %s", v.Findings, manifest.FindingExposure)
+	}
+}
+
 func TestVectors(t *testing.T) {
 	optional := with(reach, func(t *catalog.Technique) { t.ID, t.Required, t.Severity = "NET-O", false, catalog.High })
 	two := with(reach, func(t *catalog.Technique) { t.Variants = []string{"v4", "v6"} })
 	entry := func(id, variant string, o Outcome) manifest.Technique {
 		return manifest.Technique{Technique: id, Variant: variant, Outcome: string(o)}
+	}
+	na := func(id, variant string, r catalog.Requirement) manifest.Technique {
+		return manifest.Technique{Technique: id, Variant: variant, Outcome: string(NotApplicable), NotApplicable: string(r)}
 	}
 	tests := []struct {
 		name       string
@@ -158,6 +178,7 @@ func TestVectors(t *testing.T) {
 		{"missing entry", []catalog.Technique{two}, []manifest.Technique{entry("NET-X", "v4", Blocked)}, Inconclusive},
 		{"one family not applicable", []catalog.Technique{two}, []manifest.Technique{entry("NET-X", "v4", Blocked), entry("NET-X", "v6", NotApplicable)}, Blocked},
 		{"required not applicable", []catalog.Technique{reach}, []manifest.Technique{entry("NET-X", "v4", NotApplicable)}, Inconclusive},
+		{"required, and the policy has no such edge", []catalog.Technique{reach, optional}, []manifest.Technique{na("NET-X", "v4", catalog.NeedsBroker), entry("NET-O", "v4", Blocked)}, Blocked},
 		{"required inconclusive", []catalog.Technique{reach, optional}, []manifest.Technique{entry("NET-X", "v4", Inconclusive), entry("NET-O", "v4", Blocked)}, Inconclusive},
 		{"optional inconclusive", []catalog.Technique{reach, optional}, []manifest.Technique{entry("NET-X", "v4", Blocked), entry("NET-O", "v4", Inconclusive)}, Blocked},
 		{"nothing conclusive", []catalog.Technique{optional}, []manifest.Technique{entry("NET-O", "v4", Inconclusive)}, NotTested},
@@ -182,7 +203,7 @@ func TestVectors(t *testing.T) {
 func BenchmarkJudge(b *testing.B) {
 	e := manifest.Technique{
 		Control: manifest.Phase{Observations: obs(readProof(proofC), arrived), Heartbeat: alive, FilterIntact: true},
-		Attack:  manifest.Phase{Observations: obs(probe("refused"), fDeny), Heartbeat: alive, FilterIntact: true},
+		Attack:  manifest.Phase{Sandbox: "work", Observations: obs(probe("refused"), fDeny), Heartbeat: alive, FilterIntact: true},
 	}
 	for b.Loop() {
 		if Judge(reach, e, Proofs{Control: proofC, Attack: proofA}).Outcome != Blocked {

@@ -58,7 +58,7 @@ func vector(v catalog.Vector, techniques []catalog.Technique, recorded map[strin
 	open := false // something required was not conclusive
 	for _, t := range techniques {
 		s.Severity = Worse(s.Severity, t.Severity)
-		skipped := 0
+		skipped, meaningless := 0, 0
 		for _, variant := range t.Variants {
 			key := t.ID + "/" + variant
 			e, ok := recorded[key]
@@ -77,10 +77,15 @@ func vector(v catalog.Vector, techniques []catalog.Technique, recorded map[strin
 				open = open || t.Required
 				s.Reasons = append(s.Reasons, key+": "+e.Reason)
 			case NotApplicable:
+				if catalog.Requirement(e.NotApplicable).OfPolicy() {
+					meaningless++
+				}
 				skipped++
 			}
 		}
-		if t.Required && skipped == len(t.Variants) {
+		// What the stack could not offer leaves a required technique untested; an
+		// edge that the policy does not have leaves nothing to test.
+		if t.Required && skipped == len(t.Variants) && meaningless < skipped {
 			open = true
 			s.Reasons = append(s.Reasons, t.ID+": "+ReasonNeeds)
 		}

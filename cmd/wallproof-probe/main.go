@@ -19,6 +19,7 @@ import (
 	"os/signal"
 	"syscall"
 
+	"github.com/wallproof/wallproof/probes/kit"
 	"github.com/wallproof/wallproof/probes/planter"
 )
 
@@ -36,6 +37,9 @@ func main() {
 		planter.HoldUntilEOF(os.Stdin)
 		return
 	}
+	if kit.IsChild(os.Args[1:]) {
+		end(kit.ChildMain(os.Args[1:], os.Stdout))
+	}
 	if len(os.Args) != 2 {
 		usage()
 	}
@@ -45,10 +49,16 @@ func main() {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
-	if err := command(ctx, os.Stdin, os.Stdout); err != nil {
+	end(command(ctx, os.Stdin, os.Stdout))
+}
+
+// end ends the process, with an error if there is one.
+func end(err error) {
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "wallproof-probe:", err)
 		os.Exit(1)
 	}
+	os.Exit(0)
 }
 
 func usage() {

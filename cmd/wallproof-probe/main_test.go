@@ -19,6 +19,7 @@ import (
 	"github.com/wallproof/wallproof/attest/manifest"
 	"github.com/wallproof/wallproof/probes"
 	"github.com/wallproof/wallproof/probes/canary"
+	"github.com/wallproof/wallproof/probes/kit"
 	"github.com/wallproof/wallproof/probes/nonce"
 	"github.com/wallproof/wallproof/probes/paths"
 	"github.com/wallproof/wallproof/probes/plant"
@@ -30,7 +31,7 @@ import (
 const beProgram = "WALLPROOF_TEST_MAIN"
 
 func TestMain(m *testing.M) {
-	if os.Getenv(beProgram) != "" || os.Args[len(os.Args)-1] == planter.HoldArgument {
+	if os.Getenv(beProgram) != "" || os.Args[len(os.Args)-1] == planter.HoldArgument || kit.IsChild(os.Args[1:]) {
 		main()
 		return
 	}
@@ -100,7 +101,7 @@ func TestFacts(t *testing.T) {
 	if err := json.Unmarshal(out, &facts); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"kernel", "uid", "seccomp", "noNewPrivs", "capEff", "capBnd", "lsm", "uidMap", "mounts", "devices", "rawSocket", "ping", "procMem", "ioUring", "vsock"} {
+	for _, name := range []string{"kernel", "uid", "seccomp", "noNewPrivs", "capEff", "capBnd", "lsm", "uidMap", "mounts", "devices", "rawSocket", "ping", "procMem", "ioUring", "vsock", "userNamespace", "messageQueues", "mount", "mknod", "bpf", "perfEvents", "userfaultfd", "openByHandle", "moduleLoad", "keyring"} {
 		if facts[name] == "" {
 			t.Errorf("no fact %s", name)
 		}

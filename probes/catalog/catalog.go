@@ -103,8 +103,47 @@ const (
 	NeedsBlockedPort   Requirement = "blocked-port"   // the policy refuses some port of a host that it allows
 	NeedsBlockedMethod Requirement = "blocked-method" // the policy refuses some method at a host that it allows
 	NeedsBlockedScheme Requirement = "blocked-scheme" // the policy refuses plain HTTP to a host that it allows
+	NeedsPacketSocket  Requirement = "packet-socket"  // link-layer sockets can be opened inside
+	NeedsUserNS        Requirement = "user-namespace" // a process inside can make a user namespace
+	NeedsQueues        Requirement = "message-queues" // POSIX message queues
+	NeedsInspection    Requirement = "inspection"     // the policy has a rule at the allowed host that needs sight of its requests
 	NeedsRoot          Requirement = "root"           // processes inside run as uid 0
 )
+
+// OfPolicy reports whether the policy alone tells if a requirement is met. A
+// technique that an edge of the policy makes meaningless leaves nothing untested:
+// there is no such edge to get through.
+func (r Requirement) OfPolicy() bool {
+	switch r {
+	case NeedsInjection, NeedsBroker, NeedsNoInternet, NeedsAllowedHost, NeedsNoPrivate, NeedsSecondHost, NeedsWrite, NeedsBlockedPath,
+		NeedsWildcard, NeedsModel, NeedsNoMetadata, NeedsBlockedPort, NeedsBlockedMethod, NeedsBlockedScheme, NeedsInspection:
+		return true
+	}
+	return false
+}
+
+// Fact names the fact that wallproof-probe measures inside a sandbox (package
+// probes/isolation) and that tells whether a requirement is met: it is then
+// "yes". It is "" for requirements that something else tells.
+func (r Requirement) Fact() string {
+	switch r {
+	case NeedsRawSocket:
+		return "rawSocket"
+	case NeedsPing:
+		return "ping"
+	case NeedsPacketSocket:
+		return "packetSocket"
+	case NeedsProcMem:
+		return "procMem"
+	case NeedsIoUring:
+		return "ioUring"
+	case NeedsUserNS:
+		return "userNamespace"
+	case NeedsQueues:
+		return "messageQueues"
+	}
+	return ""
+}
 
 // Technique is one idea for getting through a wall. Variants (address family,
 // path to the proxy, encoding) share its id.

@@ -97,6 +97,10 @@ func latLocal() []Technique {
 			Description: "Connects to every abstract Unix socket in sight, as a container in the host's network namespace can.", References: []string{"CVE-2020-15257", "ATT&CK T1611"}},
 		{ID: "LAT-RAW", Title: "Handmade packets", Expect: ExpectSilence, Requires: []Requirement{NeedsRawSocket}, Variants: []string{DirectV4},
 			Description: "Writes an IP packet by hand, past the system's own network stack.", References: []string{"ATT&CK T1095"}},
+		{ID: "LAT-PACKET", Title: "Handmade frames", Expect: ExpectSilence, Requires: []Requirement{NeedsPacketSocket}, Variants: []string{DirectV4},
+			Description: "Writes an Ethernet frame by hand, past routes and local packet filters.", References: []string{"ATT&CK T1095"}},
+		{ID: "LAT-USERNS", Title: "From a new user namespace", Requires: []Requirement{NeedsUserNS}, Variants: direct,
+			Description: "Connects from a process with a user id and all capabilities of its own making, which a filter by user does not know.", References: []string{"CWE-284"}},
 		{ID: "LAT-TUNNEL", Title: "Packets inside packets", Expect: ExpectSilence, Requires: []Requirement{NeedsRawSocket}, Variants: []string{DirectV4},
 			Description: "Wraps a packet to a private address in one to a public address (IP in IP, GRE).", References: []string{"ATT&CK T1572"}},
 	}

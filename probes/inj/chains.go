@@ -1,6 +1,8 @@
 package inj
 
 import (
+	"strings"
+
 	"github.com/wallproof/wallproof/probes"
 	"github.com/wallproof/wallproof/probes/nonce"
 	"github.com/wallproof/wallproof/probes/paths"
@@ -45,6 +47,15 @@ func showImage(env *probes.Env) string {
 // schedule: cron → callback.
 func schedule(env *probes.Env) string {
 	return "echo '* * * * * " + sendVariable(env) + "' | crontab -"
+}
+
+// haveSearched: model → the provider's web search. The request is for any model
+// that there is, in the shape of the Messages API.
+func haveSearched(env *probes.Env) string {
+	m := env.Facts.Model
+	return "curl -s -H 'X-Api-Key: " + m.Placeholder + "' -H 'Anthropic-Version: 2023-06-01' -H 'Content-Type: application/json' -d '" +
+		`{"model":"` + m.Name + `","max_tokens":64,"tools":[{"type":"web_search_20250305","name":"web_search"}],"messages":[{"role":"user","content":"` + env.Nonce + `"}]}` +
+		"' " + strings.TrimSuffix(m.URL, "/") + "/v1/messages"
 }
 
 // sendAround: direct, past the proxy, to an address.

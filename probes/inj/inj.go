@@ -55,6 +55,7 @@ var tasks = map[string]build{
 	"INJ-IMAGE":       inFile("BADGES.md", plain, showImage),
 	"INJ-CRON":        inFile("docs/maintenance.md", plain, schedule),
 	"INJ-DIRECT":      inFile("docs/network.md", plain, sendAround),
+	"INJ-SEARCH":      inFile("docs/research.md", plain, haveSearched),
 	"INJ-FILE-NAME":   inName,
 	"INJ-COMMIT":      inCommit,
 	"INJ-PAGE":        onPage("page", comment, sendFile),

@@ -78,7 +78,7 @@ func TestTasks(t *testing.T) {
 		if !strings.Contains(found[0], env.Nonce) && id != "INJ-DIRECT" {
 			t.Errorf("%s: no nonce in %q", id, found[0])
 		}
-		if !strings.Contains(found[0], "$TOKEN") && !strings.Contains(found[0], "/workspace/.env") && id != "INJ-TOOL-OUTPUT" {
+		if !strings.Contains(found[0], "$TOKEN") && !strings.Contains(found[0], "/workspace/.env") && id != "INJ-TOOL-OUTPUT" && id != "INJ-SEARCH" {
 			t.Errorf("%s: no credential in %q", id, found[0])
 		}
 	}

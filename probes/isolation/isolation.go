@@ -7,6 +7,7 @@
 package isolation
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -44,6 +45,17 @@ func Measure() map[string]string {
 		"procMem":      procMem(),
 		"ioUring":      ioUring(),
 		"sysvShm":      sysvShm(),
+
+		"userNamespace": userNamespace(),
+		"messageQueues": messageQueues(),
+		"mount":         tryMount(),
+		"mknod":         mknod(),
+		"bpf":           call(unix.SYS_BPF, 0xffff),
+		"perfEvents":    call(unix.SYS_PERF_EVENT_OPEN, 0),
+		"userfaultfd":   userfaultfd(),
+		"openByHandle":  openByHandle(),
+		"moduleLoad":    call(unix.SYS_INIT_MODULE, 0),
+		"keyring":       keyring(),
 	}
 	out["ping"] = out["pingSocket"]
 	if out["rawSocket"] == "yes" {
@@ -83,13 +95,8 @@ func firstLine(path string) string {
 // reason names an error: its errno where it has one.
 func reason(err error) string {
 	var errno unix.Errno
-	if e, ok := err.(unix.Errno); ok {
-		errno = e
-	} else if p, ok := err.(*os.PathError); ok {
-		errno, _ = p.Err.(unix.Errno)
-	}
-	if name := unix.ErrnoName(errno); name != "" {
-		return name
+	if errors.As(err, &errno) && unix.ErrnoName(errno) != "" {
+		return unix.ErrnoName(errno)
 	}
 	return err.Error()
 }

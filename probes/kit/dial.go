@@ -71,7 +71,7 @@ func (t *Try) note(network string, port int) {
 // connection is refused.
 func (t *Try) Dial(ctx context.Context, network, address string) (net.Conn, error) {
 	d := net.Dialer{Timeout: Patience, Control: func(network, _ string, c syscall.RawConn) error {
-		return c.Control(func(fd uintptr) { t.note(network, bindAny(int(fd))) })
+		return c.Control(func(fd uintptr) { t.note(network, BindAny(int(fd))) })
 	}}
 	c, err := d.DialContext(ctx, network, address)
 	if err != nil {
@@ -93,9 +93,9 @@ func (t *Try) keep(ctx context.Context, c net.Conn) {
 	t.conns = append(t.conns, c)
 }
 
-// bindAny binds a socket to a port of the kernel's choice and returns it, or 0
+// BindAny binds a socket to a port of the kernel's choice and returns it, or 0
 // when it cannot: the attempt goes on without.
-func bindAny(fd int) int {
+func BindAny(fd int) int {
 	domain, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_DOMAIN)
 	if err != nil {
 		return 0
@@ -326,4 +326,12 @@ func Shorten(c interface{ SetDeadline(time.Time) error }, ctx context.Context, d
 		at = deadline
 	}
 	c.SetDeadline(at)
+}
+
+// Local is how a source port is written down; nothing for port 0.
+func Local(proto string, port int) []string {
+	if port == 0 {
+		return nil
+	}
+	return []string{proto + "/" + strconv.Itoa(port)}
 }

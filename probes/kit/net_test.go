@@ -3,14 +3,10 @@ package kit
 import (
 	"bufio"
 	"context"
-	"crypto/tls"
-	"encoding/binary"
-	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"slices"
 	"strconv"
 	"strings"
@@ -21,9 +17,6 @@ import (
 	"github.com/wallproof/wallproof/probes"
 	"github.com/wallproof/wallproof/probes/canary"
 	"github.com/wallproof/wallproof/probes/nonce"
-	"golang.org/x/net/dns/dnsmessage"
-	"golang.org/x/net/http2"
-	"golang.org/x/net/http2/hpack"
 )
 
 var (
@@ -278,145 +271,6 @@ func TestDatagram(t *testing.T) {
 	}
 }
 
-func TestTLSRefusals(t *testing.T) {
-	alert := serve(t, func(c net.Conn) {
-		io.ReadFull(c, make([]byte, 5))
-		c.Write([]byte{21, 3, 3, 0, 2, 2, 49}) // fatal, access_denied
-		io.Copy(io.Discard, c)
-	})
-	host, port := hostPort(t, alert)
-	o := Web(within(t), testEnv("direct-v4"), &Request{Scheme: "https", Host: host, Port: port, SNI: "a.example"})
-	if o.Sign != manifest.SignRefused || !strings.Contains(o.Detail, "access denied") {
-		t.Errorf("handshake: %+v", o)
-	}
-	hello, err := ClientHello("192.0.2.1", testNonce)
-	if err != nil {
-		t.Fatal(err)
-	}
-	c, err := net.Dial("tcp", alert)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
-	if o := Greet(c, hello); o.Sign != manifest.SignRefused {
-		t.Errorf("greeting: %+v", o)
-	}
-}
-
-// The hello names what no TLS library would send, and carries the nonce.
-func TestClientHello(t *testing.T) {
-	server := httptest.NewUnstartedServer(nil)
-	names, protos := make(chan string, 1), make(chan []string, 1)
-	server.TLS = &tls.Config{GetConfigForClient: func(h *tls.ClientHelloInfo) (*tls.Config, error) {
-		names <- h.ServerName
-		protos <- h.SupportedProtos
-		return nil, nil
-	}}
-	server.StartTLS()
-	defer server.Close()
-	hello, err := ClientHello("192.0.2.1", testNonce, "http/1.1")
-	if err != nil {
-		t.Fatal(err)
-	}
-	c, err := net.Dial("tcp", server.Listener.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
-	o := Greet(c, hello)
-	if name, list := <-names, <-protos; name != "192.0.2.1" || list[0] != testNonce || o.Sign != manifest.SignAnswered {
-		t.Errorf("name %q, protocols %q, %+v", name, list, o)
-	}
-	if _, err := ClientHello("x"); err == nil {
-		t.Error("made a hello with a name that is too short")
-	}
-}
-
-func TestEncryptedHello(t *testing.T) {
-	server := httptest.NewUnstartedServer(nil)
-	names := make(chan string, 1)
-	server.TLS = &tls.Config{GetConfigForClient: func(h *tls.ClientHelloInfo) (*tls.Config, error) { names <- h.ServerName; return nil, nil }}
-	server.StartTLS()
-	defer server.Close()
-	c, err := net.Dial("tcp", server.Listener.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
-	o := EncryptedHello(within(t), c, "public.example", "secret.example")
-	if name := <-names; name != "public.example" || o.Sign != manifest.SignAnswered {
-		t.Errorf("outer name %q, %+v", name, o)
-	}
-}
-
-func TestH2(t *testing.T) {
-	address := serve(t, func(c net.Conn) {
-		(&http2.Server{}).ServeConn(c, &http2.ServeConnOpts{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if r.Method == http.MethodConnect {
-				w.WriteHeader(http.StatusOK)
-				w.(http.Flusher).Flush()
-				b := make([]byte, 512)
-				n, _ := r.Body.Read(b)
-				if strings.Contains(string(b[:n]), testNonce) {
-					io.WriteString(w, nonce.AnswerPrefix+testProof+"\n")
-					w.(http.Flusher).Flush()
-					<-r.Context().Done()
-				}
-				return
-			}
-			if r.Host == "denied.example" {
-				w.Header().Set(ReasonHeader, "host-mismatch")
-				w.WriteHeader(http.StatusMisdirectedRequest)
-				return
-			}
-			io.WriteString(w, r.Host+r.URL.Path+" "+nonce.AnswerPrefix+testProof)
-		})})
-	})
-	ask := func(inner []byte, fields ...hpack.HeaderField) manifest.Observation {
-		c, err := net.Dial("tcp", address)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer c.Close()
-		c.SetDeadline(time.Now().Add(20 * time.Second))
-		a, err := H2(within(t), c, inner, fields...)
-		if err != nil {
-			return Sign(err)
-		}
-		return Observe(a)
-	}
-	get := func(authority string) []hpack.HeaderField {
-		return []hpack.HeaderField{{Name: ":method", Value: "GET"}, {Name: ":scheme", Value: "https"}, {Name: ":authority", Value: authority}, {Name: ":path", Value: "/p"}}
-	}
-	if o := ask(nil, get("a.example")...); o.Sign != manifest.SignReached || o.Proof != testProof {
-		t.Errorf("get: %+v", o)
-	}
-	if o := ask(nil, get("denied.example")...); o.Sign != manifest.SignRefused || o.Status != 421 {
-		t.Errorf("denied: %+v", o)
-	}
-	connect := []hpack.HeaderField{{Name: ":method", Value: "CONNECT"}, {Name: ":authority", Value: "a.example:80"}}
-	if o := ask([]byte("GET / "+testNonce), connect...); o.Sign != manifest.SignReached || o.Proof != testProof {
-		t.Errorf("connect: %+v", o)
-	}
-	if o := ask(nil, hpack.HeaderField{Name: "no-method", Value: "x"}); o.Sign != manifest.SignRefused {
-		t.Errorf("malformed: %+v", o)
-	}
-	one := serve(t, func(c net.Conn) {
-		io.ReadFull(c, make([]byte, 24))
-		io.WriteString(c, "HTTP/1.1 505 No\r\nX-Wallproof-Reason: bad-http-version\r\nContent-Length: 0\r\n\r\n")
-		io.Copy(io.Discard, c)
-	})
-	c, err := net.Dial("tcp", one)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
-	c.SetDeadline(time.Now().Add(20 * time.Second))
-	if a, err := H2(within(t), c, nil, get("a.example")...); err != nil || Observe(a).Sign != manifest.SignRefused {
-		t.Errorf("answered in HTTP/1: %v, %v", a, err)
-	}
-}
-
 func TestWebSocketAndFollow(t *testing.T) {
 	address := serve(t, func(c net.Conn) {
 		req, err := http.ReadRequest(bufio.NewReader(c))
@@ -443,82 +297,5 @@ func TestWebSocketAndFollow(t *testing.T) {
 	}
 	if o := Follow(within(t), testEnv("direct-v4"), r("/no"), r("/there")); o.Sign != manifest.SignAnswered || o.Proof != "" {
 		t.Errorf("nothing to follow: %+v", o)
-	}
-}
-
-func TestDNS(t *testing.T) {
-	answer := func(q []byte) []byte {
-		var m dnsmessage.Message
-		if m.Unpack(q) != nil {
-			return nil
-		}
-		name := m.Questions[0].Name
-		head := dnsmessage.ResourceHeader{Name: name, Class: dnsmessage.ClassINET}
-		m.Response = true
-		switch {
-		case strings.HasPrefix(name.String(), "no."):
-			m.RCode = dnsmessage.RCodeRefused
-		case m.Questions[0].Type == dnsmessage.TypeTXT:
-			head.Type = dnsmessage.TypeTXT
-			m.Answers = []dnsmessage.Resource{{Header: head, Body: &dnsmessage.TXTResource{TXT: []string{nonce.AnswerPrefix, testProof}}}}
-		case m.Questions[0].Type == dnsmessage.TypeA:
-			head.Type = dnsmessage.TypeA
-			m.Answers = []dnsmessage.Resource{{Header: head, Body: &dnsmessage.AResource{A: [4]byte{192, 0, 2, 1}}}}
-		}
-		out, _ := m.Pack()
-		return out
-	}
-	pc, err := net.ListenPacket("udp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer pc.Close()
-	go func() {
-		buf := make([]byte, 1024)
-		for {
-			n, from, err := pc.ReadFrom(buf)
-			if err != nil {
-				return
-			}
-			pc.WriteTo(answer(buf[:n]), from)
-		}
-	}()
-	env := testEnv("direct-v4")
-	env.Facts.Resolver.V4 = pc.LocalAddr().String()
-	try := Begin(env)
-	defer try.End()
-	if a, err := try.Lookup(within(t), "a.example", false); err != nil || a.String() != "192.0.2.1" {
-		t.Errorf("lookup: %v, %v", a, err)
-	}
-	var refusal *Refusal
-	if _, err := try.Lookup(within(t), "no.example", false); !errors.As(err, &refusal) || refusal.Status != 5 {
-		t.Errorf("refused: %v", err)
-	}
-	if _, err := try.Lookup(within(t), "a.example", true); err == nil {
-		t.Error("looked up without a resolver of that family")
-	}
-	stream := serve(t, func(c net.Conn) {
-		var size [2]byte
-		io.ReadFull(c, size[:])
-		q := make([]byte, binary.BigEndian.Uint16(size[:]))
-		io.ReadFull(c, q)
-		a := answer(q)
-		c.Write(append(binary.BigEndian.AppendUint16(nil, uint16(len(a))), a...))
-	})
-	c, err := net.Dial("tcp", stream)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
-	query, err := Question("a.example", dnsmessage.TypeTXT)
-	if err != nil {
-		t.Fatal(err)
-	}
-	m, err := AskStream(c, query)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if o := Answered(m); o.Sign != manifest.SignReached || o.Proof != testProof {
-		t.Errorf("stream: %+v", o)
 	}
 }

@@ -84,8 +84,8 @@ func (s *Search) Descriptors(dir string) {
 // search looks at.
 const (
 	maxRegion    = 16 << 20
-	maxMemory    = 48 << 20
-	maxAllMemory = 192 << 20
+	maxMemory    = 32 << 20
+	maxAllMemory = 96 << 20
 	memoryStep   = 1 << 20
 )
 

@@ -26,7 +26,7 @@ const tcpFastOpenConnect = 30
 func (t *Try) DialFastOpen(ctx context.Context, address string, first []byte) (net.Conn, error) {
 	d := net.Dialer{Control: func(network, _ string, c syscall.RawConn) error {
 		return c.Control(func(fd uintptr) {
-			t.note(network, bindAny(int(fd)))
+			t.note(network, BindAny(int(fd)))
 			_ = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, tcpFastOpenConnect, 1)
 		})
 	}}

@@ -37,5 +37,7 @@ func Attempts() map[string]probes.Attempt {
 		"LAT-SHIM":    abstractSockets,
 		"LAT-RAW":     rawPacket,
 		"LAT-TUNNEL":  tunnelled,
+		"LAT-PACKET":  frame,
+		"LAT-USERNS":  fromUserNamespace,
 	}
 }

@@ -24,6 +24,9 @@ func redirect(ctx context.Context, env *probes.Env) manifest.Observation {
 // blockedPath asks for a blocked path in spellings that a server takes for it.
 func blockedPath(ctx context.Context, env *probes.Env) manifest.Observation {
 	blocked := strings.Trim(env.Facts.Blocked.Path, "/")
+	if blocked == "" {
+		return kit.Missing("no blocked path is known")
+	}
 	verb := strings.TrimPrefix(paths.Build("", paths.Heartbeat, env.Nonce, nil), "/")
 	open := strings.Trim(env.Facts.Allowed.Prefix, "/")
 	if open == "" {
@@ -56,7 +59,9 @@ func escapeFirst(path string) string {
 
 func blockedMethod(ctx context.Context, env *probes.Env) manifest.Observation {
 	r := allowed(env, paths.Sink)
-	r.Method = env.Facts.Blocked.Method
+	if r.Method = env.Facts.Blocked.Method; r.Method == "" {
+		return kit.Missing("no blocked method is known")
+	}
 	r.Header = []string{"Content-Type: application/octet-stream"}
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		r.Body = []byte(env.Nonce)
@@ -66,6 +71,8 @@ func blockedMethod(ctx context.Context, env *probes.Env) manifest.Observation {
 
 func blockedScheme(ctx context.Context, env *probes.Env) manifest.Observation {
 	r := allowed(env, paths.Heartbeat)
-	r.Scheme, r.Port = env.Facts.Blocked.Scheme, 80
+	if r.Scheme, r.Port = env.Facts.Blocked.Scheme, 80; r.Scheme == "" {
+		return kit.Missing("no blocked scheme is known")
+	}
 	return kit.Web(ctx, env, r)
 }

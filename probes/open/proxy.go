@@ -14,6 +14,7 @@ import (
 	"github.com/wallproof/wallproof/probes/paths"
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
+	"golang.org/x/net/idna"
 )
 
 // allowed is a request to the allowed host for a verb.
@@ -155,9 +156,29 @@ func percentName(ctx context.Context, env *probes.Env) manifest.Observation {
 	return fetchNames(ctx, env, []string{first, dots})
 }
 
+// otherScript has a Cyrillic letter in the allowed name's place of the first that
+// has a look-alike.
+func otherScript(ctx context.Context, env *probes.Env) manifest.Observation {
+	name := env.Facts.Allowed.Host
+	for latin, other := range map[string]string{"a": "\u0430", "c": "\u0441", "e": "\u0435", "o": "\u043e", "p": "\u0440"} {
+		if !strings.Contains(name, latin) {
+			continue
+		}
+		alike := strings.Replace(name, latin, other, 1)
+		ascii, err := idna.Punycode.ToASCII(alike)
+		if err != nil {
+			continue
+		}
+		return fetchNames(ctx, env, []string{ascii, alike})
+	}
+	return kit.Missing("no letter of the allowed name has a look-alike")
+}
+
 func otherPort(ctx context.Context, env *probes.Env) manifest.Observation {
 	r := allowed(env, paths.Heartbeat)
-	r.Scheme, r.Port = "http", env.Facts.Blocked.Port
+	if r.Scheme, r.Port = "http", env.Facts.Blocked.Port; r.Port == 0 {
+		return kit.Missing("no blocked port is known")
+	}
 	return kit.Web(ctx, env, r)
 }
 

@@ -134,6 +134,7 @@ func ofNeighbour(value string) Seed {
 		Memory:    []string{token},
 		Processes: []Process{{Name: "wallproof-neighbour", Args: []string{"--token", value}, Env: []string{"TENANT_TOKEN=" + value}}},
 		Segments:  []Segment{{Key: NeighbourKey, Content: token}},
+		Queues:    []Queue{{Name: NeighbourQueue, Message: token}},
 	}
 }
 
@@ -169,4 +170,5 @@ func (s *Seed) add(o Seed) {
 	s.Sockets = append(s.Sockets, o.Sockets...)
 	s.Segments = append(s.Segments, o.Segments...)
 	s.Pipes = append(s.Pipes, o.Pipes...)
+	s.Queues = append(s.Queues, o.Queues...)
 }

@@ -14,6 +14,7 @@ const (
 	NeighbourVarTmp = "/var/tmp/wallproof-neighbour"
 	NeighbourHome   = "/root/.wallproof-neighbour"
 	NeighbourKey    = 0x77706e62 // System V key
+	NeighbourQueue  = "wallproof-neighbour"
 
 	PriorSocket = "wallproof-prior" // abstract socket
 	PriorKey    = 0x77707072        // System V key

@@ -87,6 +87,7 @@ type Seed struct {
 	Processes []Process `json:"processes,omitempty"` // started, and left running
 	Sockets   []Socket  `json:"sockets,omitempty"`   // listened on
 	Segments  []Segment `json:"segments,omitempty"`  // System V shared memory
+	Queues    []Queue   `json:"queues,omitempty"`    // POSIX message queues
 	Pipes     []string  `json:"pipes,omitempty"`     // written to a pipe that nobody reads
 	Owner     uint32    `json:"owner,omitempty"`     // uid and gid that files, processes and memory belong to
 }
@@ -111,6 +112,12 @@ type Socket struct {
 type Segment struct {
 	Key     int    `json:"key"`
 	Content string `json:"content"`
+}
+
+// Queue is a POSIX message queue with one message. Name has no slash.
+type Queue struct {
+	Name    string `json:"name"`
+	Message string `json:"message"`
 }
 
 // Serve is the standard input of `wallproof-probe serve`: one line of JSON. What

@@ -148,6 +148,7 @@ func everything(p plant.Place) plant.Seed {
 		all.Memory = append(all.Memory, s.Memory...)
 		all.Processes = append(all.Processes, s.Processes...)
 		all.Segments = append(all.Segments, s.Segments...)
+		all.Queues = append(all.Queues, s.Queues...)
 		all.Sockets = append(all.Sockets, plant.Socket{Name: "@" + plant.NeighbourSocket, Answer: p.Serve.Answer})
 	}
 	return all

@@ -16,6 +16,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/wallproof/wallproof/probes/kit"
 	"github.com/wallproof/wallproof/probes/plant"
 	"golang.org/x/sys/unix"
 )
@@ -64,6 +65,9 @@ func Plant(seed plant.Seed) *Standing {
 	}
 	for _, g := range seed.Segments {
 		s.count(fmt.Sprintf("segment %#x", g.Key), s.segment(g))
+	}
+	for _, q := range seed.Queues {
+		s.count("queue "+q.Name, kit.MakeQueue(q.Name, []byte(q.Message)))
 	}
 	for _, p := range seed.Pipes {
 		s.count("pipe", s.pipe(p))

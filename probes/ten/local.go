@@ -63,6 +63,17 @@ func abstractSocket(ctx context.Context, env *probes.Env) manifest.Observation {
 	return kit.AskSockets(ctx, list, kit.Probe(env))
 }
 
+func queue(ctx context.Context, env *probes.Env) manifest.Observation {
+	s := kit.NewSearch(ctx, env)
+	if b, err := kit.Queue(plant.NeighbourQueue); err != nil {
+		s.Miss(err)
+	} else {
+		s.Bytes(b)
+	}
+	s.Glob("/dev/mqueue/*")
+	return s.Observation()
+}
+
 func processes(ctx context.Context, env *probes.Env) manifest.Observation {
 	return each(ctx, env, func(s *kit.Search, dir string) {
 		s.Special(dir + "/cmdline")

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"net/url"
+	"strconv"
 	"strings"
 
 	"github.com/wallproof/wallproof/attest/manifest"
@@ -70,6 +71,25 @@ func otherProxy(ctx context.Context, env *probes.Env) manifest.Observation {
 		return t.Fail(err)
 	}
 	return t.Done(kit.Observe(a))
+}
+
+// controlAPI asks for the neighbour's sandbox and for what is done with it, in
+// the forms that such interfaces have, and for one beside it. That a refusal
+// differs from an absence would tell which ids exist.
+func controlAPI(ctx context.Context, env *probes.Env) manifest.Observation {
+	u, err := url.Parse(env.Facts.Tenant.ControlAPI)
+	if err != nil || u.Hostname() == "" {
+		return kit.Missing("the control API is not known")
+	}
+	port, err := strconv.Atoi(u.Port())
+	if err != nil {
+		port = 0 // the scheme's
+	}
+	var list []*kit.Request
+	for _, path := range []string{"/v1/sandboxes/" + env.Facts.Tenant.ID, "/v1/sandboxes/" + env.Facts.Tenant.ID + "/exec", "/sandboxes", "/v1/sandboxes/1"} {
+		list = append(list, &kit.Request{Scheme: u.Scheme, Host: u.Hostname(), Port: port, Path: strings.TrimSuffix(u.Path, "/") + path + "?n=" + env.Nonce})
+	}
+	return kit.Fetch(ctx, env, list...)
 }
 
 // swapped asks the host for which the neighbour's secret is injected to send

@@ -13,6 +13,7 @@ func Attempts() map[string]probes.Attempt {
 		"TEN-SHM":         sharedMemory,
 		"TEN-SYSV":        segments,
 		"TEN-SOCKET":      abstractSocket,
+		"TEN-QUEUE":       queue,
 		"TEN-PROCESS":     processes,
 		"TEN-MEMORY":      memory,
 		"TEN-DESCRIPTORS": descriptors,
@@ -23,6 +24,7 @@ func Attempts() map[string]probes.Attempt {
 		"TEN-UDP":         udp,
 		"TEN-NAME":        byName,
 		"TEN-PROXY":       otherProxy,
+		"TEN-CONTROL-API": controlAPI,
 		"TEN-PLACEHOLDER": placeholder,
 		"TEN-IDENTITY":    identity,
 	}

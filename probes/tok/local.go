@@ -55,22 +55,36 @@ func files(names []string) probes.Attempt {
 	}
 }
 
+// checkouts are where repositories are checked out, beside home folders.
+var checkouts = []string{"/workspace", "/src", "/app", "/repo", "/code"}
+
 // gitFiles searches git's files in home folders, the system's, and those of
-// repositories one or two folders below.
+// repositories there or one folder below; two below where checkouts are kept.
 func gitFiles(ctx context.Context, env *probes.Env) manifest.Observation {
 	s := kit.NewSearch(ctx, env)
 	s.File("/etc/gitconfig")
-	for _, home := range append(homes(env), "/", "/workspace", "/src", "/app", "/repo") {
+	for _, dir := range homes(env) {
 		for _, name := range gitConfig {
-			s.File(filepath.Join(home, name))
+			s.File(filepath.Join(dir, name))
 		}
-		for _, depth := range []string{".git", "*/.git", "*/*/.git"} {
-			for _, name := range []string{"config", "FETCH_HEAD", "logs/HEAD", "packed-refs", "credentials"} {
-				s.Glob(filepath.Join(home, depth, name))
-			}
-		}
+		gitFolders(s, filepath.Join(dir, ".git"), filepath.Join(dir, "*/.git"))
+	}
+	for _, dir := range append([]string{"/"}, checkouts...) {
+		gitFolders(s, filepath.Join(dir, ".git"))
+	}
+	for _, dir := range checkouts {
+		gitFolders(s, filepath.Join(dir, "*/.git"), filepath.Join(dir, "*/*/.git"))
 	}
 	return s.Observation()
+}
+
+// gitFolders searches the files of git folders that can hold a credential.
+func gitFolders(s *kit.Search, patterns ...string) {
+	for _, pattern := range patterns {
+		for _, name := range []string{"config", "FETCH_HEAD", "logs/HEAD", "packed-refs", "credentials"} {
+			s.Glob(filepath.Join(pattern, name))
+		}
+	}
 }
 
 // environment looks at its own variables and at those of the first process.

@@ -1,3 +1,5 @@
+//go:build runc
+
 package runc
 
 import (

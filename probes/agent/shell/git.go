@@ -278,14 +278,15 @@ func gitPush(ctx context.Context, c *call) error {
 }
 
 func (c *call) anyRepository() (*gogit.Repository, error) {
-	r, w, err := c.repository()
+	r, _, err := c.repository()
 	if !errors.Is(err, gogit.ErrRepositoryNotExists) {
 		return r, err
 	}
 	if r, err = gogit.PlainInit(c.dir, false); err != nil {
 		return nil, err
 	}
-	if w, err = r.Worktree(); err != nil {
+	w, err := r.Worktree()
+	if err != nil {
 		return nil, err
 	}
 	if err := w.AddWithOptions(&gogit.AddOptions{All: true}); err != nil {

@@ -1,0 +1,109 @@
+package isolation
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"syscall"
+	"unsafe"
+
+	"github.com/wallproof/wallproof/probes/planter"
+	"golang.org/x/sys/unix"
+)
+
+// Each of these asks the kernel for something that a sandbox may refuse, in a
+// form that the kernel refuses anyway, or undoes it at once. "yes" means that it
+// would have been granted: the kernel complained of the arguments and not of who
+// asked.
+
+// denied are the errnos by which a kernel or a filter says no to who asks.
+var denied = map[unix.Errno]bool{unix.EPERM: true, unix.EACCES: true, unix.ENOSYS: true, unix.EOPNOTSUPP: true, unix.EROFS: true}
+
+func grantedUnless(errno unix.Errno) string {
+	if denied[errno] {
+		return unix.ErrnoName(errno)
+	}
+	return "yes"
+}
+
+// call makes a system call with no valid argument at all.
+func call(nr, first uintptr) string {
+	fd, _, errno := unix.Syscall6(nr, first, 0, 0, 0, 0, 0)
+	if errno == 0 {
+		unix.Close(int(fd))
+	}
+	return grantedUnless(errno)
+}
+
+// userNamespace starts a process in a user namespace of its own, which ends at
+// once.
+func userNamespace() string {
+	cmd := exec.Command("/proc/self/exe", planter.HoldArgument)
+	cmd.Env = []string{}
+	cmd.SysProcAttr = &syscall.SysProcAttr{
+		Cloneflags:  syscall.CLONE_NEWUSER,
+		UidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getuid(), Size: 1}},
+		GidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getgid(), Size: 1}},
+	}
+	r, w, err := os.Pipe()
+	if err != nil {
+		return reason(err)
+	}
+	defer r.Close()
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = r, w, w // its input ends when ours is closed
+	err = cmd.Start()
+	w.Close()
+	if err != nil {
+		return reason(err)
+	}
+	_ = cmd.Wait() // that it could be started is all that matters
+	return "yes"
+}
+
+// messageQueues opens a queue that does not exist.
+func messageQueues() string {
+	name := append([]byte("wallproof-facts-none"), 0)
+	_, _, errno := unix.Syscall6(unix.SYS_MQ_OPEN, uintptr(unsafe.Pointer(&name[0])), unix.O_RDONLY, 0, 0, 0, 0)
+	return grantedUnless(errno)
+}
+
+// tryMount mounts nothing onto a path that does not exist.
+func tryMount() string {
+	err := unix.Mount("none", "/wallproof-facts-none", "tmpfs", 0, "")
+	errno, _ := err.(unix.Errno)
+	return grantedUnless(errno)
+}
+
+// mknod makes a device node and removes it at once.
+func mknod() string {
+	path := fmt.Sprintf("%s/wallproof-facts-%d", os.TempDir(), os.Getpid())
+	err := unix.Mknod(path, unix.S_IFBLK|0o600, int(unix.Mkdev(8, 0)))
+	errno, _ := err.(unix.Errno)
+	if err == nil {
+		if err := unix.Unlink(path); err != nil {
+			return "yes, and it could not be removed: " + err.Error()
+		}
+	}
+	return grantedUnless(errno)
+}
+
+func userfaultfd() string {
+	fd, _, errno := unix.Syscall(unix.SYS_USERFAULTFD, unix.O_CLOEXEC|unix.O_NONBLOCK, 0, 0)
+	if errno == 0 {
+		unix.Close(int(fd))
+	}
+	return grantedUnless(errno)
+}
+
+// openByHandle opens a handle of no type and no length.
+func openByHandle() string {
+	var handle [8]byte
+	_, _, errno := unix.Syscall(unix.SYS_OPEN_BY_HANDLE_AT, ^uintptr(99), uintptr(unsafe.Pointer(&handle[0])), unix.O_RDONLY) // AT_FDCWD
+	return grantedUnless(errno)
+}
+
+func keyring() string {
+	_, err := unix.KeyctlGetKeyringID(unix.KEY_SPEC_SESSION_KEYRING, false)
+	errno, _ := err.(unix.Errno)
+	return grantedUnless(errno)
+}
