@@ -12,6 +12,7 @@ const (
 	nextCollect  = "Run the battery again and attest the new packet."
 	nextUpgrade  = "Use the version of Wallproof that wrote it, or a later one."
 	nextAskRight = "Check what you asked for."
+	nextRoot     = "Give the deployment's current trusted root with `--trusted-root`. If it still fails, do not rely on this evidence."
 )
 
 // Reasons documents every reason code, in the order of the checks.
@@ -59,18 +60,18 @@ func bundleReasons() []Reason {
 		{CodeSignerNotIdentity, CheckSigner, Fail, "Signed by a bare key, but an identity was asked for.", "Ask for the key instead."},
 		{CodeIdentityMismatch, CheckSigner, Fail, "The certificate names another identity or issuer; patterns match only as a whole.", nextForged},
 		{CodeIdentityPattern, CheckSigner, Fail, "The identity asked for is incomplete or its pattern is no regular expression.", nextAskRight},
-		{CodeCertificateChain, CheckSigner, Fail, "The certificate leads to no authority of the trusted root.", "Give the trusted root of the deployment that issued it."},
-		{CodeCertificateSCT, CheckSigner, Fail, "The certificate is in no certificate log of the trusted root.", nextForged},
+		{CodeCertificateChain, CheckSigner, Fail, "The certificate leads to no authority of the trusted root.", nextRoot},
+		{CodeCertificateSCT, CheckSigner, Fail, "The certificate is in no certificate log of the trusted root.", nextRoot},
 		{CodeTimeTimestamp, CheckTime, Pass, "A timestamp authority vouches for the time of signing.", ""},
 		{CodeTimeLog, CheckTime, Pass, "A log's signed promise vouches for the time of signing.", ""},
 		{CodeTimeAsserted, CheckTime, NotChecked, "The time of signing is only what the signer says.", "Sign with a timestamp authority, or require one with `--require timestamp`."},
 		{CodeTimeMissing, CheckTime, Fail, "A trusted time of signing is needed and there is none.", "Sign with a timestamp authority."},
-		{CodeTimeTimestampBad, CheckTime, Fail, "A timestamp is not by an authority of the trusted root over this signature.", nextForged},
+		{CodeTimeTimestampBad, CheckTime, Fail, "A timestamp is not by an authority of the trusted root over this signature.", nextRoot},
 		{CodeTimeCertificate, CheckTime, Fail, "Signed outside the certificate's validity.", nextForged},
 		{CodeTransparencyOK, CheckTransparency, Pass, "A transparency log includes the signature.", ""},
 		{CodeTransparencyNone, CheckTransparency, NotChecked, "Not in a transparency log that the trusted root knows.", "Require one with `--require transparency`."},
 		{CodeTransparencyMissing, CheckTransparency, Fail, "A log entry is needed and there is none.", nextForged},
-		{CodeTransparencyBad, CheckTransparency, Fail, "The log entry does not verify, or is of another signature.", nextForged},
+		{CodeTransparencyBad, CheckTransparency, Fail, "The log entry does not verify, or is of another signature.", nextRoot},
 	}
 }
 

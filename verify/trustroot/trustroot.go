@@ -4,8 +4,9 @@
 //
 // The file is the one that release v1.10.11 of github.com/sigstore/sigstore
 // carries in pkg/tuf/repository/targets. It ages: authorities and logs are
-// added over time. So its date is part of every report that uses it, and a
-// newer one, or that of a private deployment, can be given instead.
+// added over time, and this one knows no Rekor v2 log. So its date is part of
+// every report that uses it, and a newer one, or that of a private deployment,
+// can be given instead.
 package trustroot
 
 import (
