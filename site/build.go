@@ -260,6 +260,9 @@ func (b *builder) liveFor(j job) []byte {
 func (b *builder) verifyInput(j job) verify.Input {
 	v := b.in.Verify
 	v.Live = b.liveFor(j)
+	if j.name != b.primary { // a scorecard is about one image
+		v.Scorecard, v.Binding = nil, nil
+	}
 	return v
 }
 

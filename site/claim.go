@@ -265,7 +265,10 @@ func (e *evidence) trail() []step {
 	} else {
 		steps = append(steps, step{"Threat model", "", "Not provided"})
 	}
-	steps = append(steps, step{"Attestation", e.digest, "in-toto statement in a Sigstore bundle, signed by " + clean(e.signer)})
+	steps = append(steps, step{"Attestation", e.digest, "in-toto statement, signed by " + clean(e.signer)})
+	if e.bundle != "" {
+		steps = append(steps, step{"Signed bundle", clean(e.bundle), "The file that holds the attestation and its signature"})
+	}
 	if r := e.rerun; r != nil {
 		steps = append(steps, step{"Verifier re-run", "", r.text()})
 	}

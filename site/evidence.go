@@ -27,6 +27,8 @@ type evidence struct {
 	algorithm   string
 	logged      string // log index, or "" when it is in no log
 	rerun       *rerun
+	bundle      string // digest of the bundle's file
+	scorecard   *predicate.Scorecard
 	collected   time.Time
 	expires     time.Time // the earlier of the statement's and the verifier's limit
 	state       State

@@ -128,6 +128,7 @@ func evidenceOf(r verify.Report, state State, known map[string]catalog.Technique
 	e := &evidence{
 		id: pageID(r.Attestation), digest: r.Attestation, subject: r.Subject, boundary: x.Boundary, techniques: x.Judged,
 		collected: parseTime(r.Times.Collected), expires: parseTime(r.Times.Expires), state: state, catalog: known,
+		bundle: r.Bundle, scorecard: x.Scorecard,
 	}
 	e.signing(r)
 	for _, c := range r.Checks {

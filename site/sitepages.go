@@ -163,12 +163,54 @@ func fleetPath(n int) string {
 	return fmt.Sprintf("fleet/page-%d.html", n)
 }
 
+// fleetSchema names the format of fleet/fleet.json.
+const fleetSchema = "wallproof.fleet/v1"
+
+// fleetEntry is one attestation in fleet.json. Word, Glyph and Class are what the
+// page shows for its state.
+type fleetEntry struct {
+	Name        string   `json:"name"`
+	Subject     string   `json:"subject,omitempty"`
+	Attestation string   `json:"attestation"`
+	State       State    `json:"state"`
+	Codes       []string `json:"codes,omitempty"`
+	Claim       string   `json:"claim,omitempty"`
+	Collected   string   `json:"collected,omitempty"`
+	Expires     string   `json:"expires,omitempty"`
+	Page        string   `json:"page"`
+	Word        string   `json:"word"`
+	Glyph       string   `json:"glyph"`
+	Class       string   `json:"class"`
+}
+
+// fleetJSON is the whole list in one file, for machines and for the filter of a
+// list that has several pages.
+func fleetJSON(rows []*record) ([]byte, error) {
+	list := make([]fleetEntry, 0, len(rows))
+	for _, r := range rows {
+		c := r.chip()
+		list = append(list, fleetEntry{r.Name, r.Subject, r.Digest, r.State, r.Codes, r.Claim, r.Collected, r.Expires, "../" + attestationDir(r.ID) + "index.html", c.Word, c.Glyph, c.Class})
+	}
+	j, err := json.Marshal(map[string]any{"schema": fleetSchema, "attestations": list})
+	if err != nil {
+		return nil, fmt.Errorf("site: fleet: %w", err)
+	}
+	return append(j, '\n'), nil
+}
+
 func (b *builder) writeFleet() error {
 	var rows []*record
 	for _, r := range b.records {
 		if r.ID != "" {
 			rows = append(rows, r)
 		}
+	}
+	all, err := fleetJSON(rows)
+	if err != nil {
+		return err
+	}
+	if err := b.tree.put("fleet/fleet.json", all); err != nil {
+		return err
 	}
 	pages := max(1, (len(rows)+fleetPage-1)/fleetPage)
 	for n := 1; n <= pages; n++ {

@@ -1,6 +1,7 @@
 package site
 
 import (
+	"fmt"
 	"strings"
 	"time"
 
@@ -128,7 +129,18 @@ func (e *evidence) recordFacts(now time.Time) []fact {
 		fact{Label: "Algorithm", Text: clean(e.algorithm)},
 		fact{Label: "Log", Text: clean(e.logged)},
 		fact{Label: "Attestation", Digest: e.digest},
+		e.scorecardFact(),
 	)
+}
+
+// scorecardFact names the scorecard that is bound to the attestation, with its
+// kind.
+func (e *evidence) scorecardFact() fact {
+	s := e.scorecard
+	if s == nil {
+		return fact{}
+	}
+	return fact{Label: "Scorecard", Text: fmt.Sprintf("%s (%s)", clean(s.ID), clean(s.Kind)), Note: "produced " + on(parseTime(s.Produced)).Text}
 }
 
 // signerFact names the signer; a key without a name of its own by its

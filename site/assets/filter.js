@@ -1,23 +1,99 @@
 "use strict";
 (() => {
-  // Filter of a list: hides rows without the words, says how many are left.
+  const most = 100; // rows that a filter over several pages shows
+
+  // Filter of a list: hides rows without the words, says how many are left. A list
+  // of several pages is searched as a whole, by the file that holds all of it.
   for (const filter of document.querySelectorAll("[data-filter]")) {
-    const rows = [...document.getElementById(filter.dataset.filter).querySelectorAll("[data-text]")];
+    const table = document.getElementById(filter.dataset.filter);
+    const rows = [...table.querySelectorAll("[data-text]")];
     const count = document.querySelector("[data-filter-count]");
     const input = filter.querySelector("input");
     const pick = filter.querySelector("select");
-    const apply = () => {
-      const words = input.value.toLowerCase().split(/\s+/).filter(Boolean);
+    const words = () => input.value.toLowerCase().split(/\s+/).filter(Boolean);
+    const say = (left, all) => { if (count) count.textContent = left + " of " + all + " shown"; };
+
+    function here() {
+      const asked = words();
       let left = 0;
       for (const row of rows) {
-        const fits = words.every((word) => row.dataset.text.includes(word)) && (!pick || !pick.value || row.dataset.kind === pick.value);
+        const fits = asked.every((word) => row.dataset.text.includes(word)) && (!pick || !pick.value || row.dataset.kind === pick.value);
         row.hidden = !fits;
         if (fits) left++;
       }
-      if (count) count.textContent = left + " of " + rows.length + " shown";
-    };
+      say(left, rows.length);
+    }
+
+    let list;
+    async function everywhere() {
+      if (!words().length && !(pick && pick.value)) {
+        for (const row of table.querySelectorAll("[data-found]")) row.remove();
+        return here();
+      }
+      list ||= fetch(filter.dataset.all, { credentials: "omit" }).then((answer) => {
+        if (!answer.ok) throw new Error(answer.status);
+        return answer.json();
+      });
+      let all;
+      try { all = (await list).attestations; } catch { list = undefined; return here(); }
+      const asked = words();
+      const found = all.filter((a) => (!pick.value || a.state === pick.value) && asked.every((word) => textOf(a).includes(word)));
+      for (const row of table.querySelectorAll("[data-found]")) row.remove();
+      for (const row of rows) row.hidden = true;
+      for (const a of found.slice(0, most)) table.tBodies[0].append(rowOf(a));
+      say(Math.min(found.length, most) + (found.length > most ? " of the " + found.length + " found" : ""), all.length);
+    }
+
+    const apply = filter.dataset.all && location.protocol !== "file:" ? everywhere : here;
     filter.hidden = false;
+    filter.addEventListener("submit", (e) => e.preventDefault());
     input.addEventListener("input", apply);
     if (pick) pick.addEventListener("change", apply);
+  }
+
+  const textOf = (a) => (a.text ||= [a.name, a.subject, a.attestation, a.word, ...(a.codes || [])].join(" ").toLowerCase());
+
+  function element(name, text, label) {
+    const e = document.createElement(name);
+    e.textContent = text || "";
+    if (label) e.dataset.label = label;
+    return e;
+  }
+
+  function rowOf(a) {
+    const stale = a.claim && Date.now() >= Date.parse(a.expires);
+    const row = element("tr");
+    row.dataset.found = "";
+    const name = element("th");
+    name.scope = "row";
+    const link = element("a", a.name || "Evidence that does not verify");
+    link.href = a.page;
+    const digest = element("span", (a.subject || a.attestation).slice(0, 19) + "\u2026");
+    digest.className = "soft digest";
+    name.append(link, digest);
+    const state = element("td", "", "State");
+    state.append(stale ? document.getElementById("stale-chip").content.cloneNode(true) : chip(a));
+    if (a.codes) {
+      const codes = element("span", " " + a.codes.join(", "));
+      codes.className = "soft small";
+      state.append(codes);
+    }
+    row.append(name, state, element("td", a.claim && !stale ? a.claim.split(" ")[0] : "not shown", "Critical escapes"),
+      element("td", (a.collected || "").slice(0, 10), "Collected"), element("td", (a.expires || "").slice(0, 10), "Valid until"));
+    return row;
+  }
+
+  function chip(a) {
+    const space = "http://www.w3.org/2000/svg";
+    const glyph = document.createElementNS(space, "svg");
+    glyph.setAttribute("class", "glyph");
+    glyph.setAttribute("aria-hidden", "true");
+    const use = document.createElementNS(space, "use");
+    use.setAttribute("href", "#g-" + a.glyph);
+    glyph.append(use);
+    const c = element("span");
+    c.className = "chip " + a.class;
+    c.append(glyph, a.word);
+    return c;
   }
 })();

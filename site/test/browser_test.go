@@ -123,7 +123,7 @@ func plan(t *testing.T) []string {
 			c = append(c, "axe/"+s+"/"+p, "visit/"+s+"/"+p)
 		}
 	}
-	c = append(c, "keyboard/index", "keyboard/procurement", "keyboard/fleet", "keyboard/verify", "keyboard/history", "scheme", "deep", "lazy", "paint", "size/60000",
+	c = append(c, "keyboard/index", "keyboard/procurement", "keyboard/fleet", "keyboard/verify", "keyboard/history", "scheme", "deep", "lazy", "wide", "paint", "size/60000",
 		"noscript/current/index", "noscript/current/attestation", "noscript/current/procurement", "noscript/held/index", "noscript/held/attestation", "noscript/held/procurement", "noscript/escaped/index",
 		"print/current", "print/held", "filter/fleet", "filter/attestation", "fresh/index", "fresh/attestation", "fresh/procurement", "stale/rows")
 	for _, p := range []string{"index", "attestation", "procurement"} {
@@ -160,7 +160,7 @@ func TestBrowser(t *testing.T) {
 	f := newFixtures(t, t.TempDir())
 	current := f.current("current")
 	all := map[string]fixture{
-		"current": current, "held": f.held("held"), "escaped": f.escaped("escaped"), "partial": f.partial("partial"), "invalid": f.invalid("invalid"), "live": f.live("live"),
+		"current": current, "held": f.held("held"), "escaped": f.escaped("escaped"), "partial": f.partial("partial"), "invalid": f.invalid("invalid"), "live": f.live("live"), "fleet": f.fleet("fleet"),
 	}
 	for name, x := range all {
 		s := httptest.NewServer(site.Handler(x.dir))

@@ -190,6 +190,17 @@ func (f *fixtures) live(name string) fixture {
 	}, p)
 }
 
+// fleet is a site with more attestations than one page of the list holds.
+func (f *fixtures) fleet(name string) fixture {
+	var packets []*packettest.Packet
+	for i := range 103 {
+		digest := fmt.Sprintf("sha256:%064x", i+1)
+		packets = append(packets, f.packet(packettest.Catalogue(scaleCatalogue()), packettest.RedTeamTarget(digest), packettest.StartedAt(now.Add(-time.Duration(30+i)*time.Hour)),
+			packettest.Image(manifest.Image{Reference: fmt.Sprintf("registry.example.org/agents/image-%03d", i), Digest: digest, Platform: "linux/amd64"})))
+	}
+	return f.build(name, func(in *site.Input) { in.Wasm = site.Wasm{} }, packets...)
+}
+
 // technique names a technique of a severity.
 func technique(t testing.TB, s catalog.Severity) string {
 	t.Helper()

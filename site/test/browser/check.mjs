@@ -240,6 +240,25 @@ const kinds = {
     await o.close();
   },
 
+  // A list of several pages is searched as a whole.
+  async wide() {
+    const o = await open("fleet", paths.fleet);
+    const all = JSON.parse(readFileSync(join(config.folders.fleet, "fleet/fleet.json"), "utf8")).attestations;
+    assert.ok(all.length > 100, "the fleet fits on one page");
+    const last = all[all.length - 1];
+    assert.equal(await o.page.getByText(last.name, { exact: true }).count(), 0, "the last one is on the first page");
+    await o.page.locator("[data-filter] input").fill(last.name);
+    await o.page.getByText(last.name, { exact: true }).waitFor();
+    const href = await o.page.getByText(last.name, { exact: true }).getAttribute("href");
+    await o.page.locator("[data-filter] input").fill("");
+    await o.page.waitForFunction(() => !document.querySelector("[data-found]"));
+    await o.page.locator("[rel=next]").click();
+    await o.page.getByText(last.name, { exact: true }).waitFor();
+    assert.equal(await o.page.getByText(last.name, { exact: true }).getAttribute("href"), href);
+    assert.deepEqual(o.faults, []);
+    await o.close();
+  },
+
   async wasm([how, id]) {
     if (how === "tamper") {
       const o = await verified();
