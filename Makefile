@@ -75,3 +75,15 @@ breaks: need-root build ## every seeded break must be noticed
 # The runc drivers need Debian's runc, which is not on every machine.
 test-runc: need-root build ## the drivers on runc
 	go test -tags runc -count 1 ./battery/sandbox/runc
+
+# The hooks themselves, which exist under the tag alone.
+test-breaks: need-root
+	go test -tags breaks -count 1 -run 'Break|Broken|Hook' ./battery/boundary ./policy/proxy
+
+# DIR is a folder of cases of the public sigstore-conformance suite.
+test-conformance:
+	@test -n "$(DIR)" || { echo "name the folder of cases: make test-conformance DIR=…" >&2; exit 1; }
+	go run ./internal/tools/conformance $(DIR)
+
+bench-proxy: ## the proxy beside what a user would pick instead
+	cd policy/proxy/bench && go run .
