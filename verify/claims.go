@@ -114,6 +114,9 @@ func (v *verification) standing() {
 
 func (v *verification) enforcement() {
 	e := v.boundary.Enforcement
+	if v.reported(CheckEnforcement) { // it contradicts the policy
+		return
+	}
 	switch e.State {
 	case manifest.EnforcementEnforced:
 		v.pass(CheckEnforcement, CodeEnforced, "the policy was in force", "predicate.enforcement")
@@ -145,7 +148,6 @@ func (v *verification) admission() {
 // battery holds the claim on escapes and on vectors that are not conclusive.
 func (v *verification) battery() {
 	b := v.boundary.Battery
-	before := len(v.list)
 	if !v.vectorsKnown() {
 		return
 	}
@@ -164,7 +166,7 @@ func (v *verification) battery() {
 			v.hold(CheckBattery, CodeVectorNotTested, x.Vector+" was not tested", evidence)
 		}
 	}
-	if len(v.list) > before {
+	if v.reported(CheckBattery) {
 		return
 	}
 	message := fmt.Sprintf("%d vectors, no escape, all conclusive", len(b.Vectors))
@@ -173,6 +175,11 @@ func (v *verification) battery() {
 		return
 	}
 	v.pass(CheckBattery, CodeBatteryOK, message, "predicate.battery")
+}
+
+// reported tells whether a check has a line already.
+func (v *verification) reported(check string) bool {
+	return slices.ContainsFunc(v.list, func(c Check) bool { return c.Name == check })
 }
 
 // vectorsKnown refuses a statement that leaves a vector out.

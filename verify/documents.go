@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/wallproof/wallproof/attest/manifest"
 	"github.com/wallproof/wallproof/attest/packet"
+	"github.com/wallproof/wallproof/policy"
 )
 
 var errOutsideRun = errors.New("outside the time of the run")
@@ -44,6 +46,26 @@ func (i *inspection) policy() {
 	if recorded := i.derived.Manifest.Run.PolicyDigest; recorded != i.derived.Policy.Digest {
 		i.fail(CheckClaims, CodeClaimsDiffer, fmt.Sprintf("the run was under policy %.80s, the packet holds %s", recorded, i.derived.Policy.Digest), packet.PolicyFile)
 	}
+	i.enforceable(data)
+}
+
+// enforceable reads the policy as the enforcement does and compares whether it
+// has anything to enforce with what the run says.
+func (i *inspection) enforceable(canonical []byte) {
+	p, err := policy.ParseCanonical(canonical)
+	if err != nil {
+		i.fail(CheckClaims, CodePolicyForm, err.Error(), packet.PolicyFile)
+		return
+	}
+	e, err := policy.Compile(p)
+	if err != nil {
+		i.fail(CheckClaims, CodePolicyForm, err.Error(), packet.PolicyFile)
+		return
+	}
+	state := i.derived.Manifest.Run.Enforcement.State
+	if nothing := e.NothingToEnforce(); (nothing && state == manifest.EnforcementEnforced) || (!nothing && state == manifest.EnforcementNothing) {
+		i.fail(CheckEnforcement, CodeEnforcementOther, fmt.Sprintf("the run says %q, but whether the policy has nothing to enforce is %t", state, nothing), packet.PolicyFile)
+	}
 }
 
 // redaction reads the proof and what it covers.
@@ -71,12 +93,34 @@ func (i *inspection) redaction() {
 		i.fail(CheckRedaction, CodeRedactionForm, "counts are negative, or an encoding is listed twice", packet.RedactionFile)
 	case r.Hits > 0:
 		i.hold(CheckRedaction, CodeRedactionHits, fmt.Sprintf("%d secrets were found in the packet: do not publish it", r.Hits), packet.RedactionFile)
-	case r.Control.Planted == 0 || r.Control.Found != r.Control.Planted || len(r.Encodings) == 0:
-		i.hold(CheckRedaction, CodeRedactionUnproven, fmt.Sprintf("of %d planted values %d were found: the search proves nothing", r.Control.Planted, r.Control.Found), packet.RedactionFile)
+	case hollow(r) != "":
+		i.hold(CheckRedaction, CodeRedactionUnproven, hollow(r)+": the search proves nothing", packet.RedactionFile)
 	default:
 		i.pass(CheckRedaction, CodeRedactionOK, fmt.Sprintf("%d secrets in %d encodings, %d files, no hit; all %d planted values found",
 			r.Secrets, len(r.Encodings), len(r.Scanned), r.Control.Planted), packet.RedactionFile)
 	}
+}
+
+// leastEncodings are those in which a search must have looked for every secret.
+var leastEncodings = []string{"raw", "base64", "hex", "percent"}
+
+// hollow says why a search without hits proves nothing, or "".
+func hollow(r packet.Redaction) string {
+	for _, e := range leastEncodings {
+		if !slices.Contains(r.Encodings, e) {
+			return "it did not look for values in encoding " + e
+		}
+	}
+	least := int64(len(r.Scanned) + len(r.Encodings))
+	switch {
+	case r.Secrets < 1:
+		return "it looked for no secret"
+	case r.Control.Planted < least:
+		return fmt.Sprintf("%d values were planted, one a file and one an encoding are %d", r.Control.Planted, least)
+	case r.Control.Found != r.Control.Planted:
+		return fmt.Sprintf("of %d planted values %d were found", r.Control.Planted, r.Control.Found)
+	}
+	return ""
 }
 
 func (i *inspection) threatModel() {

@@ -64,7 +64,12 @@ func (i *inspection) run(b *predicate.Boundary) {
 		i.catalogue = catalog.All()
 	}
 	i.derived.catalogue = i.catalogue
-	i.files(b)
+	if !i.files(b) {
+		for _, name := range []string{CheckManifest, CheckObservations, CheckCatalogue, CheckOutcomes, CheckRedaction} {
+			i.skip(name, CodeNotAuthenticated, "the files of the packet could not be listed", "")
+		}
+		return
+	}
 	read := i.manifest(b)
 	if !read || !i.trusted(packet.ManifestFile) {
 		for _, name := range []string{CheckObservations, CheckCatalogue, CheckOutcomes} {
@@ -73,23 +78,25 @@ func (i *inspection) run(b *predicate.Boundary) {
 		return
 	}
 	i.observations()
+	i.filterLog()
 	i.judgeAgain()
 	i.documents()
 }
 
-// files compares the packet with the signed index.
-func (i *inspection) files(b *predicate.Boundary) {
+// files compares the packet with the signed index. It is false when the packet
+// cannot be listed: nothing of it is opened then.
+func (i *inspection) files(b *predicate.Boundary) bool {
 	have, err := packet.Index(i.packet)
 	if err != nil {
 		i.fail(CheckPacket, packetCode(err), err.Error(), "")
 		if b != nil {
 			i.authentic = map[string]bool{}
 		}
-		return
+		return false
 	}
 	i.derived.Files = have
 	if b == nil {
-		return
+		return true
 	}
 	i.authentic = map[string]bool{}
 	signed := map[string]predicate.File{}
@@ -103,7 +110,7 @@ func (i *inspection) files(b *predicate.Boundary) {
 	for n, fault := range faults {
 		if n == maxListed {
 			i.fail(CheckPacket, packetCode(fault), fmt.Sprintf("and %d more", len(faults)-n), "")
-			return
+			return true
 		}
 		var e *packet.Error
 		evidence := ""
@@ -115,6 +122,7 @@ func (i *inspection) files(b *predicate.Boundary) {
 	if len(faults) == 0 {
 		i.pass(CheckPacket, CodePacketOK, fmt.Sprintf("all %d files are the signed ones", len(have)), "")
 	}
+	return true
 }
 
 // maxListed bounds how many faults of one kind are listed one by one.
@@ -129,7 +137,7 @@ func packetCode(err error) Code {
 
 // manifest reads the chain and compares it with what was signed.
 func (i *inspection) manifest(b *predicate.Boundary) bool {
-	f, err := i.packet.Open(packet.ManifestFile)
+	f, err := packet.Open(i.packet, packet.ManifestFile)
 	if err != nil {
 		i.fail(CheckManifest, CodePacketIncomplete, "the packet has no manifest: it is incomplete", packet.ManifestFile)
 		return false
@@ -193,6 +201,7 @@ func (i *inspection) judgeAgain() {
 		return
 	}
 	i.pass(CheckCatalogue, CodeCatalogueOK, fmt.Sprintf("%d techniques, %s", len(i.catalogue), known), packet.ManifestFile+":1")
+	i.applicable()
 	i.outcomes()
 }
 

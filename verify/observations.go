@@ -49,6 +49,7 @@ func (i *inspection) observations() {
 // seenSide is the content of one observation file.
 type seenSide struct {
 	all       []manifest.Observation
+	times     []time.Time                       // of all
 	by        map[string][]manifest.Observation // by nonce
 	sandboxes map[string]bool
 }
@@ -67,6 +68,7 @@ func (i *inspection) readSide(s side) (seenSide, bool) {
 		if at.Before(window[0]) || at.After(window[1]) {
 			return fmt.Errorf("%w: observation %d is of %s", errOutsideRun, len(seen.all), o.Time)
 		}
+		seen.times = append(seen.times, at)
 		seen.all = append(seen.all, o)
 		seen.by[o.Nonce] = append(seen.by[o.Nonce], o)
 		if o.Sandbox != "" {
@@ -88,12 +90,20 @@ func (i *inspection) window() ([2]time.Time, bool) {
 	if err == nil {
 		var to time.Time
 		if to, err = manifest.ParseTime(m.Terminal.Ended); err == nil && !to.Before(from) {
+			if to.Sub(from) > maxRun {
+				i.fail(CheckObservations, CodeRunLength, fmt.Sprintf("the run is said to have lasted from %s to %s; %s is the most", m.Run.Started, m.Terminal.Ended, maxRun), packet.ManifestFile)
+				return [2]time.Time{}, false
+			}
 			return [2]time.Time{from.Add(-ClockSkew), to.Add(ClockSkew)}, true
 		}
 	}
 	i.fail(CheckObservations, CodeTimeBadForm, fmt.Sprintf("the run's times %.40q and %.40q are malformed or out of order", m.Run.Started, m.Terminal.Ended), packet.ManifestFile)
 	return [2]time.Time{}, false
 }
+
+// maxRun is the longest time that a run may take: validity counts from its end,
+// so that one of months would make old observations new.
+const maxRun = 24 * time.Hour
 
 func (i *inspection) compareSide(s side, seen seenSide, key []byte) bool {
 	run := i.derived.Manifest.Run.RunID
@@ -113,19 +123,27 @@ func (i *inspection) compareSide(s side, seen seenSide, key []byte) bool {
 			i.fail(CheckObservations, CodeObservationsDiffer, fmt.Sprintf("%s: the entry and %s differ", nameOf(e), s.file), entryAt(n))
 			return false
 		}
-		if !i.heartbeat(s, seen, key, n, e, beats) {
+		if !i.placed(s, n, e) || !i.heartbeat(s, seen, key, n, e, beats) {
 			return false
 		}
 	}
+	unclaimed := map[string]bool{"": true}
 	for sandbox := range seen.sandboxes {
 		for _, position := range []string{judge.Before, judge.Between, judge.After} {
-			known[judge.HeartbeatNonce(key, run, sandbox, position, s.name)] = true
+			n := judge.HeartbeatNonce(key, run, sandbox, position, s.name)
+			known[n], unclaimed[n] = true, true
+		}
+		if !i.beatsInOrder(s, seen, key, sandbox) {
+			return false
 		}
 	}
 	for n, o := range seen.all {
 		if !known[o.Nonce] {
 			i.fail(CheckObservations, CodeObservationsStray, fmt.Sprintf("observation %d carries nonce %.40q, which is of no technique of the %s", n, o.Nonce, s.name), fmt.Sprintf("%s:%d", s.file, n+1))
 			return false
+		}
+		if s.name == nonce.PhaseAttack && unclaimed[o.Nonce] {
+			i.unclaimed(o, fmt.Sprintf("%s:%d", s.file, n+1))
 		}
 	}
 	return true

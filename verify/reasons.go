@@ -94,6 +94,10 @@ const (
 	CodeNonceKey              Code = "nonce-key-malformed"
 	CodeNonce                 Code = "nonce-differs"
 	CodeHeartbeat             Code = "heartbeat-differs"
+	CodeHeartbeatOrder        Code = "heartbeat-order"
+	CodeSandbox               Code = "sandbox-differs"
+	CodeFilterLog             Code = "filter-log-differs"
+	CodeRunLength             Code = "run-too-long"
 
 	CodeCatalogueOK        Code = "catalogue-known"
 	CodeCatalogueUnknown   Code = "catalogue-unknown"
@@ -102,6 +106,7 @@ const (
 	CodeOutcomesOK     Code = "outcomes-judged"
 	CodeOutcomesDiffer Code = "outcome-differs"
 	CodeOutcomesDouble Code = "outcome-double"
+	CodeNotApplicable  Code = "not-applicable-contradicted"
 
 	CodeClaimsOK     Code = "claims-derived"
 	CodeClaimsDiffer Code = "claims-differ"
@@ -113,6 +118,7 @@ const (
 	CodeEnforcedNothing  Code = "enforcement-nothing"
 	CodeEnforcedFailed   Code = "enforcement-failed"
 	CodeEnforcementState Code = "enforcement-state"
+	CodeEnforcementOther Code = "enforcement-differs"
 
 	CodeRedactionOK       Code = "redaction-proved"
 	CodeRedactionHits     Code = "redaction-hits"
@@ -127,6 +133,7 @@ const (
 
 	CodeBatteryOK         Code = "battery-no-escape"
 	CodeCriticalEscape    Code = "critical-escape"
+	CodeEscapeUnclaimed   Code = "escape-unclaimed"
 	CodeEscape            Code = "escape"
 	CodeVectorOpen        Code = "vector-inconclusive"
 	CodeVectorNotTested   Code = "vector-not-tested"
@@ -182,6 +189,7 @@ const (
 	CodeRedTeamSignature  Code = "red-team-signature-invalid"
 	CodeRedTeamUnverified Code = "red-team-signature-not-checked"
 	CodeRedTeamTime       Code = "red-team-time"
+	CodeRedTeamKey        Code = "red-team-key-not-given"
 
 	CodeThreatModelOK        Code = "threat-model-bound"
 	CodeThreatModelNone      Code = "threat-model-not-provided"

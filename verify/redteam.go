@@ -25,7 +25,8 @@ func (v *verification) redTeam() {
 		v.skip(CheckRedTeam, CodeRedTeamNone, "no external red-team result was provided", "")
 		return
 	}
-	if !v.redTeamSigned(r) {
+	checked, ok := v.redTeamSigned(r)
+	if !ok {
 		return
 	}
 	last, err := parseAny(r.LastRun)
@@ -37,32 +38,37 @@ func (v *verification) redTeam() {
 		v.hold(CheckRedTeam, CodeRedTeamTarget, "the red team attacked "+r.Target+", attested is "+v.report.Subject, packet.RedTeamFile)
 	case r.CriticalEscapes > 0:
 		v.hold(CheckRedTeam, CodeRedTeamEscapes, fmt.Sprintf("%d critical escapes in engagement %.100q", r.CriticalEscapes, r.Engagement), packet.RedTeamFile)
-	case r.Attestor == predicate.RedTeamSigned:
+	case checked:
 		v.pass(CheckRedTeam, CodeRedTeamOK, fmt.Sprintf("engagement %.100q, no critical escape, signed by the red team", r.Engagement), packet.RedTeamFile)
+	case r.Attestor == predicate.RedTeamSigned && v.auth.requires(RequireRedTeam):
+		v.hold(CheckRedTeam, CodeRedTeamKey, "a red-team result is required, and its own signature was not checked: give the red team's key", packet.RedTeamFile)
+	case r.Attestor == predicate.RedTeamSigned:
+		v.skip(CheckRedTeam, CodeRedTeamUnverified, fmt.Sprintf("engagement %.100q, no critical escape, only asserted: the red team's own signature was not checked, give its key", r.Engagement), packet.RedTeamFile)
 	default:
 		v.pass(CheckRedTeam, CodeRedTeamAsserted, fmt.Sprintf("engagement %.100q, no critical escape, as the operator asserts", r.Engagement), packet.RedTeamFile)
 	}
 }
 
-// redTeamSigned checks the red team's own signature, where there is one.
-func (v *verification) redTeamSigned(r *predicate.RedTeam) bool {
+// redTeamSigned checks the red team's own signature, where there is one. checked
+// is true only when it is by a key that was given; ok is false when the result is
+// refused.
+func (v *verification) redTeamSigned(r *predicate.RedTeam) (checked, ok bool) {
 	switch r.Attestor {
 	case predicate.RedTeamOperator:
-		return true
+		return false, true
 	case predicate.RedTeamSigned:
 	default:
 		v.fail(CheckRedTeam, CodeRedTeamMalformed, fmt.Sprintf("unknown attestor %.60q", r.Attestor), packet.RedTeamFile)
-		return false
+		return false, false
 	}
 	if v.evidence.RedTeam == nil || len(v.in.RedTeamKeys) == 0 {
-		v.skip(CheckRedTeam, CodeRedTeamUnverified, "the red team's own signature was not checked: give its key", packet.RedTeamFile)
-		return true
+		return false, true
 	}
 	if !SignedByOneOf(*v.evidence.RedTeam, v.in.RedTeamKeys) {
 		v.fail(CheckRedTeam, CodeRedTeamSignature, "signed by none of the red team's keys", packet.RedTeamFile)
-		return false
+		return false, false
 	}
-	return true
+	return true, true
 }
 
 // SignedByOneOf reports whether a red-team result was signed by one of the keys.

@@ -25,7 +25,7 @@ func Prove(p fs.FS, row string) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the attestation: %w", err)
 	}
-	f, err := p.Open(packet.ManifestFile)
+	f, err := packet.Open(p, packet.ManifestFile)
 	if err != nil {
 		return nil, fmt.Errorf("read the manifest: %w", err)
 	}

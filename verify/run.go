@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"strings"
 
 	"github.com/wallproof/wallproof/attest/manifest"
 	"github.com/wallproof/wallproof/attest/predicate"
@@ -13,6 +14,7 @@ import (
 // that their form is all that can be checked.
 var (
 	platformForm = regexp.MustCompile(`\A[a-z0-9]+/[a-z0-9_]+(/[a-z0-9.]+)?\z`)
+	digestForm   = regexp.MustCompile(`sha256:[0-9A-Fa-f]{64}`)
 	runIDForm    = regexp.MustCompile(`\A[A-Za-z0-9._-]{1,128}\z`)
 )
 
@@ -39,6 +41,8 @@ func runFault(r manifest.Run) string {
 	switch {
 	case r.Image.Digest == r.Image.IndexDigest:
 		return "image.indexDigest is the platform manifest's"
+	case !referenceFits(r.Image):
+		return fmt.Sprintf("image.reference %.200q names another digest than the image's and its index's", r.Image.Reference)
 	case !platformForm.MatchString(r.Image.Platform):
 		return fmt.Sprintf("image.platform %.60q is not os/architecture", r.Image.Platform)
 	case !runIDForm.MatchString(r.RunID):
@@ -49,4 +53,18 @@ func runFault(r manifest.Run) string {
 		return "a substitution is listed twice"
 	}
 	return ""
+}
+
+// referenceFits tells whether a reference that pins a digest pins that of the
+// image or of its index.
+func referenceFits(i manifest.Image) bool {
+	if _, pinned, ok := strings.Cut(i.Reference, "@sha256:"); ok && !digestForm.MatchString("sha256:"+pinned) {
+		return false
+	}
+	for _, d := range digestForm.FindAllString(i.Reference, -1) {
+		if d != i.Digest && d != i.IndexDigest {
+			return false
+		}
+	}
+	return true
 }

@@ -331,7 +331,6 @@ func TestTamperManifestMeaning(t *testing.T) {
 		excuse(`drop image\.indexDigest`, fact),
 		excuse(`swap (host\.arch|driver\.name|proxy\.placement|image\.digest)`, fact),
 		excuse(`flip (started|ended)`, "a time of the run within the tolerance for clocks"),
-		excuse(`flip control\.filterIntact`, "the control has no filter, and the judge does not read it"),
 	)
 	for n, l := range lines {
 		for _, m := range mutations(l) {

@@ -88,7 +88,7 @@ func (v *verification) attestation() (data []byte, file string, ok bool) {
 // that is what somebody whose run was interrupted needs to know. It yields no
 // passing line.
 func (v *verification) looseManifest() {
-	f, err := v.in.Packet.Open(packet.ManifestFile)
+	f, err := packet.Open(v.in.Packet, packet.ManifestFile)
 	if err != nil {
 		v.fail(CheckManifest, CodePacketIncomplete, "the packet has no manifest: it is incomplete", packet.ManifestFile)
 		return

@@ -74,7 +74,7 @@ func TestVerdicts(t *testing.T) {
 		{name: "local escape", options: []packettest.Option{packettest.Escape(local)}, verdict: verify.VerdictHeld, codes: []verify.Code{verify.CodeEscape}},
 		{name: "control silent", options: []packettest.Option{packettest.ControlSilent(required("NET"))}, verdict: verify.VerdictHeld, codes: []verify.Code{verify.CodeVectorOpen}},
 		{name: "technique left out", options: []packettest.Option{packettest.Skip(critical)}, verdict: verify.VerdictHeld, codes: []verify.Code{verify.CodeVectorOpen}},
-		{name: "nothing enforced", options: []packettest.Option{packettest.Enforcement(manifest.EnforcementNothing, "public mode")}, verdict: verify.VerdictHeld, codes: []verify.Code{verify.CodeEnforcedNothing}},
+		{name: "nothing enforced", options: []packettest.Option{packettest.Enforcement(manifest.EnforcementNothing, "public mode"), packettest.WithPolicy([]byte(packettest.PublicPolicy))}, verdict: verify.VerdictHeld, codes: []verify.Code{verify.CodeEnforcedNothing}},
 		{name: "enforcement failed", options: []packettest.Option{packettest.Enforcement(manifest.EnforcementFailed, "vault")}, verdict: verify.VerdictHeld, codes: []verify.Code{verify.CodeEnforcedFailed}},
 		{name: "enforcement unknown", options: []packettest.Option{packettest.Enforcement("perhaps", "")}, verdict: verify.Invalid, codes: []verify.Code{verify.CodeEnforcementState}},
 		{name: "permitted arrivals", options: []packettest.Option{packettest.Permitted()}, verdict: verify.Valid},

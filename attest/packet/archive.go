@@ -34,7 +34,7 @@ func WriteArchive(w io.Writer, packet fs.FS) error {
 }
 
 func addFile(tw *tar.Writer, packet fs.FS, p string) error {
-	f, err := packet.Open(p)
+	f, err := Open(packet, p)
 	if err != nil {
 		return err
 	}

@@ -7,6 +7,7 @@
 //	policy.canonical.json        the policy that was enforced, in canonical form
 //	observations/control.jsonl   what both sides saw, one canonical JSON object
 //	observations/attack.jsonl    (manifest.Observation) a line
+//	logs/filter.jsonl            the packet filter before and after, one line a phase
 //	logs/…                       redacted logs of proxy and sandboxes
 //	redaction.json               proof that no secret is in the files above
 //	redteam.json                 the external red team's result (optional)
@@ -38,6 +39,7 @@ const (
 	LogsDir          = "logs"
 	ControlFile      = ObservationsDir + "/control.jsonl"
 	AttackFile       = ObservationsDir + "/attack.jsonl"
+	FilterLogFile    = LogsDir + "/filter.jsonl"
 )
 
 // Bounds on a packet from outside.

@@ -170,7 +170,7 @@ func checkComplete(paths []string) error {
 }
 
 func hashFile(packet fs.FS, p string) (predicate.File, error) {
-	f, err := packet.Open(p)
+	f, err := Open(packet, p)
 	if err != nil {
 		return predicate.File{}, &Error{Reason: ReasonRead, Path: p, Err: err}
 	}
@@ -189,9 +189,9 @@ func hashFile(packet fs.FS, p string) (predicate.File, error) {
 // ReadDocument reads a file into memory, up to MaxDocumentBytes. A file that is
 // not there gives fs.ErrNotExist.
 func ReadDocument(packet fs.FS, name string) ([]byte, error) {
-	f, err := packet.Open(name)
+	f, err := Open(packet, name)
 	if err != nil {
-		if errors.Is(err, fs.ErrNotExist) {
+		if errors.Is(err, fs.ErrNotExist) || ReasonOf(err) != "" {
 			return nil, err
 		}
 		return nil, &Error{Reason: ReasonRead, Path: name, Err: err}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"slices"
 
 	"github.com/wallproof/wallproof/attest/manifest"
 	"github.com/wallproof/wallproof/internal/canon"
@@ -30,7 +31,7 @@ func WriteObservation(w io.Writer, o manifest.Observation) error {
 // ReadObservations calls fn with each observation of one file, in order. Every
 // line is canonical, has the members of the schema and ends in LF.
 func ReadObservations(packet fs.FS, name string, fn func(manifest.Observation) error) error {
-	f, err := packet.Open(name)
+	f, err := Open(packet, name)
 	if err != nil {
 		return &Error{Reason: ReasonMissing, Path: name, Err: err}
 	}
@@ -59,5 +60,41 @@ func decodeObservation(line []byte) (manifest.Observation, error) {
 	if err := canon.Check(line, canon.Limits{Bytes: MaxObservationBytes}); err != nil {
 		return o, err
 	}
-	return o, canon.UnmarshalExact(line, &o)
+	if err := canon.UnmarshalExact(line, &o); err != nil {
+		return o, err
+	}
+	return o, checkWords(o)
+}
+
+// The closed lists of an observation. A word outside of them would be one that
+// the judge does not read: an escape under another name.
+var (
+	sides = []string{manifest.SideProbe, manifest.SideWitness, manifest.SideProxy, manifest.SideFilter, manifest.SideRunner}
+	signs = []string{manifest.SignRefused, manifest.SignClosed, manifest.SignAbsent, manifest.SignTimeout, manifest.SignMissing,
+		manifest.SignReached, manifest.SignAnswered, manifest.SignSent, manifest.SignError, manifest.SignCrashed}
+	verdicts = []string{"allow", "deny", "redact", "failed"}
+)
+
+// checkWords refuses a side, sign or verdict that no list has, or that is not of
+// its side: signs are the probe's and the runner's, verdicts the enforcement's.
+func checkWords(o manifest.Observation) error {
+	if !slices.Contains(sides, o.Side) {
+		return fmt.Errorf("unknown side %.60q", o.Side)
+	}
+	for _, w := range []struct {
+		what, word string
+		list       []string
+		here       bool
+	}{
+		{"sign", o.Sign, signs, o.Side == manifest.SideProbe || o.Side == manifest.SideRunner},
+		{"verdict", o.Verdict, verdicts, o.Side == manifest.SideProxy || o.Side == manifest.SideFilter},
+	} {
+		if w.here && !slices.Contains(w.list, w.word) {
+			return fmt.Errorf("unknown %s %.60q of side %s", w.what, w.word, o.Side)
+		}
+		if !w.here && w.word != "" {
+			return fmt.Errorf("side %s has no %s, not %.60q", o.Side, w.what, w.word)
+		}
+	}
+	return nil
 }

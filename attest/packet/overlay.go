@@ -41,3 +41,24 @@ func (o overlay) ReadDir(name string) ([]fs.DirEntry, error) {
 	slices.SortFunc(list, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
 	return list, nil
 }
+
+// Lstat describes a file without following a link, and without opening it.
+func (o overlay) Lstat(name string) (fs.FileInfo, error) { return o.stat(name, fs.Lstat) }
+
+// Stat describes a file without opening it.
+func (o overlay) Stat(name string) (fs.FileInfo, error) { return o.stat(name, fs.Stat) }
+
+func (o overlay) stat(name string, of func(fs.FS, string) (fs.FileInfo, error)) (fs.FileInfo, error) {
+	if _, ok := o.extra[name]; ok {
+		return of(o.extra, name)
+	}
+	return of(o.base, name)
+}
+
+// ReadLink returns the target of a link of base; extra has none.
+func (o overlay) ReadLink(name string) (string, error) {
+	if _, ok := o.extra[name]; ok {
+		return "", &fs.PathError{Op: "readlink", Path: name, Err: fs.ErrInvalid}
+	}
+	return fs.ReadLink(o.base, name)
+}

@@ -27,6 +27,15 @@ var (
 	Now     = Started.Add(24 * time.Hour)
 )
 
+// PublicPolicy is a policy that has nothing to enforce.
+const PublicPolicy = `{"evaluator":1,"mode":"public","on-failure":"close","phases":{"setup":{"mode":"public"},"verifier":{"mode":"public"}},"version":1}`
+
+// FilterLog is logs/filter.jsonl of a run in which the packet filter stayed as it
+// was.
+const FilterLog = `{"after":{"digest":"` + OtherDigest + `","generation":2},"before":{"digest":"` + OtherDigest + `","generation":2},"checks":["the packet filter in the kernel is the one that was meant"],"phase":"control"}
+{"after":{"digest":"` + ImageDigest + `","generation":2},"before":{"digest":"` + ImageDigest + `","generation":2},"checks":["tcp from box work is refused and recorded"],"phase":"attack"}
+`
+
 // Policy is the default policy.canonical.json: an allowlist with one host.
 const Policy = `{"allow":[{"host":"github.com","ports":[443]}],"evaluator":1,"mode":"allowlist","on-failure":"close",` +
 	`"phases":{"setup":{"mode":"public"},"verifier":{"mode":"public"}},"version":1}`
@@ -66,6 +75,8 @@ type config struct {
 	verifier      crypto.Signer
 	unsigned      bool
 	entries       func([]manifest.Technique)
+	planned       func([]manifest.Technique)
+	observe       func(string, []manifest.Observation) []manifest.Observation
 	redaction     func(*packet.Redaction)
 	files         func(packet.Memory)
 	statement     func([]byte) []byte
@@ -161,6 +172,16 @@ func VerifierKey(k crypto.Signer) Option { return func(c *config) { c.verifier =
 // Entries changes the techniques' entries after they were judged, before they
 // are written.
 func Entries(fn func([]manifest.Technique)) Option { return func(c *config) { c.entries = fn } }
+
+// Planned changes the techniques' entries before they are judged.
+func Planned(fn func([]manifest.Technique)) Option { return func(c *config) { c.planned = fn } }
+
+// Observations changes what both sides saw in a phase (nonce.PhaseControl or
+// nonce.PhaseAttack). Entries, heartbeats and outcomes follow from what fn
+// returns.
+func Observations(fn func(phase string, all []manifest.Observation) []manifest.Observation) Option {
+	return func(c *config) { c.observe = fn }
+}
 
 // Redaction changes the redaction proof before it is written.
 func Redaction(fn func(*packet.Redaction)) Option { return func(c *config) { c.redaction = fn } }

@@ -12,8 +12,8 @@ import (
 	"github.com/wallproof/wallproof/probes/nonce"
 )
 
-// nonceKey is the key of every packet.
-var nonceKey = []byte("packettest nonce key, 32 bytes..")
+// NonceKey is the key of every packet.
+var NonceKey = []byte("packettest nonce key, 32 bytes..")
 
 // strange is a witness service that no technique permits.
 const strange = "internet"
@@ -31,21 +31,11 @@ func (r *recorder) see(o manifest.Observation) {
 	r.all = append(r.all, o)
 }
 
-func (r *recorder) byNonce(n string) []manifest.Observation {
-	var out []manifest.Observation
-	for _, o := range r.all {
-		if o.Nonce == n {
-			out = append(out, o)
-		}
-	}
-	return out
-}
-
 // beat records one heartbeat, seen by both sides.
 func (r *recorder) beat(run, sandbox, position string) {
-	n := judge.HeartbeatNonce(nonceKey, run, sandbox, position, r.phase)
+	n := judge.HeartbeatNonce(NonceKey, run, sandbox, position, r.phase)
 	r.see(manifest.Observation{Side: manifest.SideWitness, Nonce: n, Service: "heartbeat", Proto: "http", Source: "192.0.2.2:40000", Dest: "203.0.113.2:443"})
-	r.see(manifest.Observation{Side: manifest.SideProbe, Nonce: n, Sandbox: sandbox, Sign: manifest.SignReached, Proof: nonce.Proof(nonceKey, n), Status: 200, Millis: 3})
+	r.see(manifest.Observation{Side: manifest.SideProbe, Nonce: n, Sandbox: sandbox, Sign: manifest.SignReached, Proof: nonce.Proof(NonceKey, n), Status: 200, Millis: 3})
 }
 
 // succeed records an attempt that got through.
@@ -56,7 +46,7 @@ func (r *recorder) succeed(t catalog.Technique, n, sandbox string) {
 		r.see(probe)
 		return
 	}
-	probe.Proof = nonce.Proof(nonceKey, n)
+	probe.Proof = nonce.Proof(NonceKey, n)
 	r.see(manifest.Observation{Side: manifest.SideWitness, Nonce: n, Service: strange, Proto: "tcp", Source: "192.0.2.2:40001", Dest: "198.51.100.7:443", Count: 1})
 	r.see(probe)
 }
@@ -101,14 +91,20 @@ func (c *config) phases() ([]manifest.Technique, map[string][]manifest.Observati
 	rec := map[string]*recorder{}
 	for _, phase := range []string{nonce.PhaseControl, nonce.PhaseAttack} {
 		rec[phase] = &recorder{phase: phase, now: started}
-		for _, s := range []catalog.Stage{catalog.StageWork, catalog.StageAgent, catalog.StageFresh, catalog.StageRestored} {
-			for _, position := range []string{judge.Before, judge.Between, judge.After} {
-				rec[phase].beat(c.run.RunID, string(s), position)
+	}
+	beat := func(position string) {
+		for _, r := range rec {
+			for _, s := range []catalog.Stage{catalog.StageWork, catalog.StageAgent, catalog.StageFresh, catalog.StageRestored} {
+				r.beat(c.run.RunID, string(s), position)
 			}
 		}
 	}
 	var entries []manifest.Technique
-	for _, t := range c.catalogue {
+	beat(judge.Before)
+	for n, t := range c.catalogue {
+		if n == len(c.catalogue)/2 {
+			beat(judge.Between)
+		}
 		if c.skip[t.ID] {
 			continue
 		}
@@ -116,45 +112,74 @@ func (c *config) phases() ([]manifest.Technique, map[string][]manifest.Observati
 			entries = append(entries, c.attempt(t, variant, rec))
 		}
 	}
-	return entries, map[string][]manifest.Observation{
-		nonce.PhaseControl: rec[nonce.PhaseControl].all,
-		nonce.PhaseAttack:  rec[nonce.PhaseAttack].all,
+	beat(judge.After)
+	observations := map[string][]manifest.Observation{}
+	for phase, r := range rec {
+		observations[phase] = r.all
+		if c.observe != nil {
+			observations[phase] = c.observe(phase, r.all)
+		}
+	}
+	if c.planned != nil {
+		c.planned(entries)
+	}
+	c.judge(entries, observations)
+	return entries, observations
+}
+
+// judge derives from the observations what an entry records of them, and its
+// outcome.
+func (c *config) judge(entries []manifest.Technique, observations map[string][]manifest.Observation) {
+	by := map[string][]manifest.Observation{}
+	for _, all := range observations {
+		for _, o := range all {
+			by[o.Nonce] = append(by[o.Nonce], o)
+		}
+	}
+	beats := map[string]manifest.Heartbeat{}
+	fill := func(p *manifest.Phase, phase string) {
+		p.Observations, p.FilterIntact = by[p.Nonce], true
+		h, ok := beats[phase+p.Sandbox]
+		if !ok {
+			h = judge.Heartbeats(observations[phase], NonceKey, c.run.RunID, p.Sandbox, phase)
+			beats[phase+p.Sandbox] = h
+		}
+		p.Heartbeat = h
+	}
+	techniques := map[string]catalog.Technique{}
+	for _, t := range c.catalogue {
+		techniques[t.ID] = t
+	}
+	for n := range entries {
+		e := &entries[n]
+		fill(&e.Control, nonce.PhaseControl)
+		fill(&e.Attack, nonce.PhaseAttack)
+		v := judge.Judge(techniques[e.Technique], *e, judge.Proofs{Control: nonce.Proof(NonceKey, e.Control.Nonce), Attack: nonce.Proof(NonceKey, e.Attack.Nonce)})
+		e.Outcome, e.Reason, e.Findings = string(v.Outcome), v.Reason, v.Findings
 	}
 }
 
-// attempt records one variant in both phases and has it judged.
+// attempt records one variant in both phases. The entry is judged later.
 func (c *config) attempt(t catalog.Technique, variant string, rec map[string]*recorder) manifest.Technique {
 	e := manifest.Technique{Technique: t.ID, Vector: string(t.Vector), Variant: variant, Severity: string(t.Severity)}
 	sandbox := string(t.StageOf(variant))
+	control, attack := rec[nonce.PhaseControl], rec[nonce.PhaseAttack]
+	nc := nonce.New(NonceKey, c.run.RunID, t.ID, variant, nonce.PhaseControl)
+	na := nonce.New(NonceKey, c.run.RunID, t.ID, variant, nonce.PhaseAttack)
+	e.Control, e.Attack = manifest.Phase{Nonce: nc, Sandbox: sandbox}, manifest.Phase{Nonce: na, Sandbox: sandbox}
 	if c.notApplicable && slices.Contains(t.RequiresOf(variant), catalog.NeedsIPv6) {
 		e.NotApplicable, e.Fact = string(catalog.NeedsIPv6), "no IPv6 address inside"
-		e.Control.Observations, e.Attack.Observations = nil, nil
+		return e
+	}
+	if c.silent[t.ID] {
+		control.quiet(nc, sandbox)
 	} else {
-		control, attack := rec[nonce.PhaseControl], rec[nonce.PhaseAttack]
-		nc := nonce.New(nonceKey, c.run.RunID, t.ID, variant, nonce.PhaseControl)
-		na := nonce.New(nonceKey, c.run.RunID, t.ID, variant, nonce.PhaseAttack)
-		if c.silent[t.ID] {
-			control.quiet(nc, sandbox)
-		} else {
-			control.succeed(t, nc, sandbox)
-		}
-		if c.escape[t.ID] {
-			attack.succeed(t, na, sandbox)
-		} else {
-			attack.withstand(t, na, sandbox, c.permitted)
-		}
-		alive := manifest.Heartbeat{Before: true, Between: true, After: true}
-		e.Control = manifest.Phase{Nonce: nc, Sandbox: sandbox, Heartbeat: alive, FilterIntact: true, Observations: control.byNonce(nc)}
-		e.Attack = manifest.Phase{Nonce: na, Sandbox: sandbox, Heartbeat: alive, FilterIntact: true, Observations: attack.byNonce(na)}
+		control.succeed(t, nc, sandbox)
 	}
-	v := judge.Judge(t, e, judge.Proofs{Control: proofOf(e.Control), Attack: proofOf(e.Attack)})
-	e.Outcome, e.Reason, e.Findings = string(v.Outcome), v.Reason, v.Findings
+	if c.escape[t.ID] {
+		attack.succeed(t, na, sandbox)
+	} else {
+		attack.withstand(t, na, sandbox, c.permitted)
+	}
 	return e
-}
-
-func proofOf(p manifest.Phase) string {
-	if p.Nonce == "" {
-		return ""
-	}
-	return nonce.Proof(nonceKey, p.Nonce)
 }

@@ -143,7 +143,7 @@ func (c *config) evidence() (packet.Memory, error) {
 	if c.entries != nil {
 		c.entries(entries)
 	}
-	files := packet.Memory{packet.PolicyFile: c.policy, packet.LogsDir + "/proxy.jsonl": []byte("{\"host\":\"github.com\",\"route\":\"tunnel\"}\n")}
+	files := packet.Memory{packet.PolicyFile: c.policy, packet.FilterLogFile: []byte(FilterLog), packet.LogsDir + "/proxy.jsonl": []byte("{\"host\":\"github.com\",\"route\":\"tunnel\"}\n")}
 	for phase, name := range map[string]string{nonce.PhaseControl: packet.ControlFile, nonce.PhaseAttack: packet.AttackFile} {
 		var b bytes.Buffer
 		for _, o := range observations[phase] {
@@ -187,14 +187,14 @@ func (c *config) manifest(entries []manifest.Technique, observations map[string]
 	for _, o := range all {
 		ended = max(ended, o.Time)
 	}
-	_, err = w.Close(hex.EncodeToString(nonceKey), ended)
+	_, err = w.Close(hex.EncodeToString(NonceKey), ended)
 	return b.Bytes(), err
 }
 
 func (c *config) redactionFile(files packet.Memory) ([]byte, error) {
 	r := packet.Redaction{
 		Schema: packet.RedactionSchema, Secrets: 12, Encodings: []string{"raw", "base64", "hex", "percent"},
-		Control: packet.RedactionControl{Planted: 4, Found: 4},
+		Control: packet.RedactionControl{Planted: int64(len(files)) + 4, Found: int64(len(files)) + 4},
 	}
 	for _, name := range slices.Sorted(maps.Keys(files)) {
 		r.Scanned = append(r.Scanned, predicate.File{Path: name, Size: int64(len(files[name])), SHA256: predicate.Digest(files[name])[len("sha256:"):]})

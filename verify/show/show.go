@@ -247,7 +247,7 @@ func Packet(w io.Writer, fsys fs.FS) error {
 
 func (p *printer) manifest(fsys fs.FS) {
 	p.title("Manifest")
-	f, err := fsys.Open(packet.ManifestFile)
+	f, err := packet.Open(fsys, packet.ManifestFile)
 	if err != nil {
 		p.line("unreadable", err.Error())
 		return
