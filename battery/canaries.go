@@ -27,7 +27,6 @@ type canaries struct {
 	neighbour, neighbourMark string        // the neighbour's secret where the policy names none
 	key                      *rsa.PrivateKey
 	keyPEM                   string
-	appID                    string
 }
 
 // tenantSecrets are one tenant's secrets by the names that the policy gives

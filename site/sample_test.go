@@ -83,7 +83,7 @@ func sampleEvidence() *evidence {
 		signer: "key " + shortDigest(sampleDigest("4d")), fingerprint: sampleDigest("4d"), algorithm: "ECDSA P-256, SHA-256", signedAt: sampleCollected.Add(4 * time.Minute), signedHow: "time asserted by the signer",
 		collected: sampleCollected, expires: sampleExpires, state: StateCurrent, bundle: sampleDigest("5e"),
 		scorecard: &predicate.Scorecard{Kind: predicate.KindCreate, ID: "card-42", Produced: "2026-11-20T10:00:00Z"},
-		rerun: &rerun{by: verify.CheckRerun, at: sampleCollected.Add(5 * time.Minute)},
+		rerun:     &rerun{by: verify.CheckRerun, at: sampleCollected.Add(5 * time.Minute)},
 		edges: []policy.Edge{
 			{ID: policy.EdgeSource, Label: "Source repository", Posture: policy.PostureBrokered, Reason: "brokered-token", Description: "github.com/example/app by a lease that the sandbox never sees."},
 			{ID: policy.EdgeRegistry, Label: "Package registry", Posture: policy.PostureAllowed, Reason: "pinned", Description: "Only artefacts in the lockfile."},
