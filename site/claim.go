@@ -11,6 +11,7 @@ import (
 	"github.com/wallproof/wallproof/battery/judge"
 	"github.com/wallproof/wallproof/policy"
 	"github.com/wallproof/wallproof/probes/catalog"
+	"github.com/wallproof/wallproof/verify"
 )
 
 // outsideSandbox is the one placement of the proxy that supports the word
@@ -69,7 +70,7 @@ func (e *evidence) lede() string {
 	switch {
 	case r == nil:
 		return s + "No external red-team result was provided, so the figure is the battery's alone."
-	case r.Attestor == predicate.RedTeamSigned:
+	case e.redTeamChecked():
 		return s + "The figure includes an external red team, which signed its own result."
 	}
 	return s + "The figure includes an external red team, whose result the operator passed on."
@@ -225,14 +226,27 @@ func (e *evidence) threat() *review {
 	}
 }
 
+// redTeamChecked tells whether the red team's own signature was verified: of a
+// result that is said to be signed, the check passes only then. What the
+// predicate alone says is the operator's word.
+func (e *evidence) redTeamChecked() bool {
+	return e.boundary.RedTeam != nil && e.boundary.RedTeam.Attestor == predicate.RedTeamSigned &&
+		slices.ContainsFunc(e.checks, func(k check) bool {
+			return k.name == verify.CheckRedTeam && k.status == string(verify.Pass)
+		})
+}
+
 func (e *evidence) redTeam() *review {
 	r := e.boundary.RedTeam
 	if r == nil {
 		return nil
 	}
 	text := "Asserted by the operator: the result was handed over without a signature of the red team."
-	if r.Attestor == predicate.RedTeamSigned {
+	switch {
+	case e.redTeamChecked():
 		text = "Signed by the red team's own key. Valid as long as this attestation."
+	case r.Attestor == predicate.RedTeamSigned:
+		text = "Asserted by the operator: it carries a signature, which was not checked against a key of the red team."
 	}
 	return &review{
 		Text: text,

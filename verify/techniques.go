@@ -62,8 +62,7 @@ func (i *inspection) outcomes() {
 	differ := 0
 	for n, e := range m.Techniques {
 		v := judge.Judge(by[e.Technique], e, judge.Proofs{Control: proof(key, e.Control), Attack: proof(key, e.Attack)})
-		recorded := slices.DeleteFunc(slices.Clone(e.Findings), func(f manifest.Finding) bool { return f.Kind != manifest.FindingPermitted })
-		if string(v.Outcome) != e.Outcome || v.Reason != e.Reason || !slices.Equal(recorded, v.Findings) {
+		if string(v.Outcome) != e.Outcome || v.Reason != e.Reason || !slices.Equal(e.Findings, v.Findings) {
 			if differ++; differ <= maxListed {
 				i.fail(CheckOutcomes, CodeOutcomesDiffer, fmt.Sprintf("%s is recorded as %.40s (%.60s); its observations give %s (%s)",
 					nameOf(e), e.Outcome, e.Reason, v.Outcome, v.Reason), entryAt(n))
