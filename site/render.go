@@ -6,6 +6,7 @@ import (
 	"embed"
 	"encoding/hex"
 	"fmt"
+	"html"
 	"html/template"
 	"path"
 	"regexp"
@@ -34,7 +35,7 @@ var partials = []string{"templates/base.html", "templates/boundary.html", "templ
 
 // pages parses every page once a process.
 var pages = sync.OnceValues(func() (map[string]*template.Template, error) {
-	base, err := template.New("base").ParseFS(templateFiles, partials...)
+	base, err := template.New("base").Funcs(snippets).ParseFS(templateFiles, partials...)
 	if err != nil {
 		return nil, fmt.Errorf("site: templates: %w", err)
 	}
@@ -51,6 +52,25 @@ var pages = sync.OnceValues(func() (map[string]*template.Template, error) {
 	}
 	return m, nil
 })
+
+// snippets are the smallest parts, which a page has by the hundred. Everything in
+// them is escaped here.
+var snippets = template.FuncMap{
+	"chip": func(c chip) template.HTML {
+		return template.HTML(`<span class="chip ` + html.EscapeString(c.Class) + `">` + glyph(c.Glyph) + html.EscapeString(c.Word) + `</span>`) //nolint:gosec // escaped
+	},
+	"glyph": func(name string) template.HTML { return template.HTML(glyph(name)) }, //nolint:gosec // escaped
+	"moment": func(m moment) template.HTML {
+		if m.ISO == "" {
+			return `<span class="soft">not recorded</span>`
+		}
+		return template.HTML(`<time datetime="` + html.EscapeString(m.ISO) + `">` + html.EscapeString(m.Text) + `</time>`) //nolint:gosec // escaped
+	},
+}
+
+func glyph(name string) string {
+	return `<svg class="glyph" aria-hidden="true"><use href="#g-` + html.EscapeString(name) + `"/></svg>`
+}
 
 // render executes a page.
 func render(name string, v pageView) ([]byte, error) {
