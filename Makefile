@@ -56,7 +56,6 @@ cross:
 	GOOS=windows GOARCH=amd64 go build -o /dev/null ./cmd/wallproof
 	GOOS=darwin GOARCH=arm64 go vet ./verify/... ./cmd/wallproof
 	GOOS=windows GOARCH=amd64 go vet ./verify/... ./cmd/wallproof
-	GOARCH=arm64 go build -o /dev/null ./cmd/wallproof
 
 clean:
 	rm -rf $(BIN) $(OUT)
