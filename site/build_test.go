@@ -172,7 +172,7 @@ func TestHeld(t *testing.T) {
 		{"failed re-run", []packettest.Option{packettest.FailedRerun()}, nil, verify.CodeRerunFailed},
 		{"red team", []packettest.Option{packettest.RedTeamEscapes(1)}, nil, verify.CodeRedTeamEscapes},
 		{"red team elsewhere", []packettest.Option{packettest.RedTeamTarget(packettest.OtherDigest)}, nil, verify.CodeRedTeamTarget},
-		{"nothing enforced", []packettest.Option{packettest.Enforcement("nothing-to-enforce", "an empty policy")}, nil, verify.CodeEnforcedNothing},
+		{"nothing enforced", []packettest.Option{packettest.Enforcement("nothing-to-enforce", "an empty policy"), packettest.WithPolicy([]byte(packettest.PublicPolicy))}, nil, verify.CodeEnforcedNothing},
 		{"enforcement failed", []packettest.Option{packettest.Enforcement("failed", "no filter")}, nil, verify.CodeEnforcedFailed},
 		{"image drift", nil, live(`"image":"` + packettest.OtherDigest + `",`), verify.CodeImageDrift},
 		{"policy drift", nil, live(`"policy":"` + packettest.OtherDigest + `",`), verify.CodePolicyDrift},

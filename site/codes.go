@@ -41,11 +41,13 @@ var explanations = map[string]explanation{
 	string(verify.CodeRerunOther):       {"Re-run of something else", "The verifier's re-run is about another attestation.", "A signed re-run over this attestation.", false},
 	string(verify.CodeRerunIndependent): {"Re-run not independent", "The re-run was signed by the attester itself, and an independent one is required here.", "A re-run that somebody else signs.", false},
 	string(verify.CodeCriticalEscape):   {"Critical escape", "At least one attack of critical severity succeeded with the wall up.", "A boundary that withstands it, and a new run that shows so.", false},
+	string(verify.CodeEscapeUnclaimed):  {"Canary outside", "A secret's stand-in got out, in the name of no attempt.", "A boundary that withstands it, and a new run that shows so.", false},
 	string(verify.CodeEscape):           {"Escape", "At least one attack succeeded with the wall up.", "A boundary that withstands it, and a new run that shows so.", false},
 	string(verify.CodeVectorOpen):       {"Vector inconclusive", "For at least one attack vector the battery could not tell whether the wall holds.", "A run in which every vector is conclusive.", false},
 	string(verify.CodeVectorNotTested):  {"Vector not tested", "None of a vector's techniques gave a conclusive result.", "A run in which every vector is conclusive.", false},
 	string(verify.CodeRedTeamEscapes):   {"Critical escape of the red team", "The external red team reported a critical escape.", "A boundary that withstands it, and a new result.", false},
 	string(verify.CodeRedTeamTarget):    {"Red team had another target", "The red team's result is about another image.", "A result over the attested image.", false},
+	string(verify.CodeRedTeamKey):       {"Red team's signature not checked", "A red-team result is required here, and nobody checked that the red team signed it.", "The red team's public key.", false},
 	string(verify.CodeRedTeamMissing):   {"No red-team result", "A red-team result is required here and none was provided.", "A result over the attested image.", false},
 	string(verify.CodeEnforcedNothing):  {"Nothing was enforced", "The policy had nothing to enforce, so no boundary was tested.", "A policy that restricts something, and a new run under it.", false},
 	string(verify.CodeEnforcedFailed):   {"Enforcement failed", "The boundary could not be set up, and the run went on without it.", "A run with the boundary in force.", false},
@@ -70,7 +72,7 @@ func isLatching(code string) bool {
 
 // isCritical tells the codes by which a run contradicts older ones.
 func isCritical(code string) bool {
-	return code == string(verify.CodeCriticalEscape) || code == string(verify.CodeRedTeamEscapes)
+	return code == string(verify.CodeCriticalEscape) || code == string(verify.CodeEscapeUnclaimed) || code == string(verify.CodeRedTeamEscapes)
 }
 
 // onlyLesserEscapes tells whether nothing but escapes below critical holds the

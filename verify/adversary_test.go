@@ -209,6 +209,7 @@ func TestForgedMeaning(t *testing.T) {
 		{"a filter log that is none", []packettest.Option{filterLog(func(string) string { return "{}\n" })}, verify.Invalid, verify.CodeFilterLog},
 
 		{"no policy of ours", []packettest.Option{policyOf(`{"mode":"allowlist"}`)}, verify.Invalid, verify.CodePolicyForm},
+		{"a policy of the future", []packettest.Option{policyOf(`{"evaluator":999,"mode":"allowlist","version":1}`)}, verify.VerdictHeld, verify.CodePolicyEvaluator},
 		{"nothing to enforce, enforced", []packettest.Option{policyOf(packettest.PublicPolicy)}, verify.Invalid, verify.CodeEnforcementOther},
 		{"something to enforce, nothing said", []packettest.Option{packettest.Enforcement(manifest.EnforcementNothing, "x")}, verify.Invalid, verify.CodeEnforcementOther},
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/wallproof/wallproof/attest/manifest"
 	"github.com/wallproof/wallproof/attest/packet"
+	"github.com/wallproof/wallproof/internal/canon"
 	"github.com/wallproof/wallproof/policy"
 )
 
@@ -52,6 +53,10 @@ func (i *inspection) policy() {
 // enforceable reads the policy as the enforcement does and compares whether it
 // has anything to enforce with what the run says.
 func (i *inspection) enforceable(canonical []byte) {
+	if v := evaluatorOf(canonical); v > policy.EvaluatorVersion {
+		i.hold(CheckClaims, CodePolicyEvaluator, fmt.Sprintf("the policy is written for evaluator version %d; this verifier has %d, and cannot tell what it means", v, policy.EvaluatorVersion), packet.PolicyFile)
+		return
+	}
 	p, err := policy.ParseCanonical(canonical)
 	if err != nil {
 		i.fail(CheckClaims, CodePolicyForm, err.Error(), packet.PolicyFile)
@@ -66,6 +71,17 @@ func (i *inspection) enforceable(canonical []byte) {
 	if nothing := e.NothingToEnforce(); (nothing && state == manifest.EnforcementEnforced) || (!nothing && state == manifest.EnforcementNothing) {
 		i.fail(CheckEnforcement, CodeEnforcementOther, fmt.Sprintf("the run says %q, but whether the policy has nothing to enforce is %t", state, nothing), packet.PolicyFile)
 	}
+}
+
+// evaluatorOf is the version of the evaluator that a policy was written for, or 0.
+func evaluatorOf(canonical []byte) int64 {
+	var p struct {
+		Evaluator int64 `json:"evaluator"`
+	}
+	if _, err := canon.UnmarshalOpen(canonical, canon.Limits{Bytes: packet.MaxDocumentBytes}, &p); err != nil {
+		return 0
+	}
+	return p.Evaluator
 }
 
 // redaction reads the proof and what it covers.

@@ -200,6 +200,7 @@ func claimReasons() []Reason {
 		{CodeClaimsOK, CheckClaims, Pass, "Everything that the statement says of the packet follows from it.", ""},
 		{CodeClaimsDiffer, CheckClaims, Fail, "A member of the statement does not follow from the packet.", nextForged},
 		{CodePolicyForm, CheckClaims, Fail, "The policy in the packet, or the digest asked about, is malformed.", nextForged},
+		{CodePolicyEvaluator, CheckClaims, Held, "The policy in the packet is written for a later version of the evaluator, so what it means is not known here.", nextUpgrade},
 		{CodeEnforced, CheckEnforcement, Pass, "The policy was in force.", ""},
 		{CodeEnforcedNothing, CheckEnforcement, Held, "The policy had nothing to enforce.", "Write a policy that enforces something."},
 		{CodeEnforcedFailed, CheckEnforcement, Held, "The policy was not in force.", nextCollect},
