@@ -65,15 +65,22 @@ func peekBundle(b []byte) glimpse {
 		return glimpse{}
 	}
 	g := glimpse{attestation: predicate.Digest(payload)}
-	s, _, err := predicate.ParseStatement(payload)
-	if err != nil {
+	var s struct {
+		Subject []struct {
+			Digest map[string]string `json:"digest"`
+		} `json:"subject"`
+		Predicate struct {
+			Image struct {
+				Reference string `json:"reference"`
+			} `json:"image"`
+			Collected string `json:"collected"`
+		} `json:"predicate"`
+	}
+	if json.Unmarshal(payload, &s) != nil || len(s.Subject) != 1 || s.Predicate.Image.Reference == "" {
 		return g
 	}
-	var p predicate.Boundary
-	if _, err := s.Decode(&p); err != nil {
-		return g
-	}
-	g.name, g.subject, g.collected = imageName(p.Image.Reference), s.Subject[0].Sha256(), parseTime(p.Collected)
+	g.subject = "sha256:" + s.Subject[0].Digest["sha256"]
+	g.name, g.collected = imageName(s.Predicate.Image.Reference), parseTime(s.Predicate.Collected)
 	return g
 }
 
