@@ -49,11 +49,10 @@ func userNamespace() string {
 	if err != nil {
 		return reason(err)
 	}
-	defer r.Close()
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = r, w, w // its input ends when ours is closed
-	err = cmd.Start()
 	w.Close()
-	if err != nil {
+	defer r.Close()
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = r, r, r // it has nothing to say, and its input ends at once
+	if err := cmd.Start(); err != nil {
 		return reason(err)
 	}
 	_ = cmd.Wait() // that it could be started is all that matters

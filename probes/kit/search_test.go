@@ -9,10 +9,12 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"unsafe"
 
 	"github.com/wallproof/wallproof/attest/manifest"
 	"github.com/wallproof/wallproof/probes"
 	"github.com/wallproof/wallproof/probes/canary"
+	"golang.org/x/sys/unix"
 )
 
 func write(t *testing.T, path, content string) string {
@@ -137,5 +139,54 @@ func TestFastOpen(t *testing.T) {
 	}
 	if s := <-got; s != "first" || len(try.local) != 1 {
 		t.Errorf("read %q, local %v", s, try.local)
+	}
+}
+
+func TestQueue(t *testing.T) {
+	name := "wallproof-test-" + testNonce
+	if err := MakeQueue(name, []byte("message")); err != nil {
+		t.Fatal(err)
+	}
+	defer unlinkQueue(t, name)
+	for range 2 { // reading leaves it as it was
+		if b, err := Queue(name); err != nil || string(b) != "message" {
+			t.Errorf("%q, %v", b, err)
+		}
+	}
+	if _, err := Queue(name + "-none"); Sign(err).Sign != manifest.SignAbsent {
+		t.Errorf("a queue that does not exist: %v", err)
+	}
+}
+
+func unlinkQueue(t *testing.T, name string) {
+	t.Helper()
+	p, err := unix.BytePtrFromString(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, errno := unix.Syscall(unix.SYS_MQ_UNLINK, uintptr(unsafe.Pointer(p)), 0, 0); errno != 0 {
+		t.Error(errno)
+	}
+}
+
+func TestSegments(t *testing.T) {
+	const key = 0x77707430
+	id, err := unix.SysvShmGet(key, 4096, unix.IPC_CREAT|0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.SysvShmCtl(id, unix.IPC_RMID, nil)
+	b, err := unix.SysvShmAttach(id, 0, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	copy(b, "token "+made("segment"))
+	if err := unix.SysvShmDetach(b); err != nil {
+		t.Fatal(err)
+	}
+	s := NewSearch(context.Background(), testEnv("default"))
+	s.Segments(key)
+	if o := s.Observation(); !contains(o.Obtained, canary.Digest(made("segment"))) {
+		t.Errorf("%+v", o)
 	}
 }
