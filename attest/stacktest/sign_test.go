@@ -7,7 +7,6 @@ import (
 	"errors"
 	"maps"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"testing"
 	"time"
@@ -15,7 +14,6 @@ import (
 	"github.com/wallproof/wallproof/attest"
 	"github.com/wallproof/wallproof/attest/packet"
 	"github.com/wallproof/wallproof/attest/packettest"
-	"github.com/wallproof/wallproof/attest/predicate"
 	"github.com/wallproof/wallproof/probes/catalog"
 	"github.com/wallproof/wallproof/verify"
 )
@@ -207,36 +205,6 @@ func testLogEntryIsOverTheEnvelope(t *testing.T) {
 	want(t, verify.Verify(in), verify.Invalid, verify.CodeTransparencyBad)
 	in.Bundle = r.Bundle
 	want(t, verify.Verify(in), verify.Valid, verify.CodeTransparencyOK)
-}
-
-// testCosign lets the cosign command verify our bundle, where it was built.
-func testCosign(t *testing.T) {
-	s := sharedStack(t)
-	found, err := filepath.Glob(filepath.Join(filepath.Dir(binary(t, "rekor")), "cosign-v*"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(found) == 0 {
-		t.Log("NOT RUN: cosign is not built (go run ./internal/tools/stack -all): its side of the cross-check")
-		return
-	}
-	p := unsigned(t)
-	r, err := attest.Sign(context.Background(), p.Files, attest.Options{Signer: keylessSigner(t, s.token(t, who, nil)), Services: s.services, Catalogue: few()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir := t.TempDir()
-	for name, data := range map[string][]byte{"bundle.json": r.Bundle, "root.json": s.root} {
-		if err := os.WriteFile(filepath.Join(dir, name), data, 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	cmd := exec.Command(found[0], "verify-blob-attestation", "--bundle", filepath.Join(dir, "bundle.json"), "--trusted-root", filepath.Join(dir, "root.json"),
-		"--certificate-identity", who, "--certificate-oidc-issuer", s.URL, "--use-signed-timestamps", "--type", predicate.TypeBoundary,
-		"--digest", packettest.ImageDigest[len("sha256:"):], "--digestAlg", "sha256")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Errorf("cosign refuses our bundle: %v\n%s", err, out)
-	}
 }
 
 // testOutage takes the timestamp authority away, then the log.
