@@ -80,19 +80,19 @@ type Wasm struct {
 
 // Result says what was built.
 type Result struct {
-	Attestations []Summary // primary first, then newest first
-	Files        int       // files in the output folder
-	Bytes        int64     // their total size
-	Reused       int       // attestations whose pages were taken over unchanged from the build before
-	Primary      *Summary  // what index.html is about
+	Primary      *Summary  `json:"primary"`      // what index.html is about
+	Attestations []Summary `json:"attestations"` // primary first, then newest first
+	Files        int       `json:"files"`        // in the output folder
+	Bytes        int64     `json:"bytes"`        // their total size
+	Reused       int       `json:"reused"`       // attestations whose pages were taken over unchanged from the build before
 }
 
 // Summary is what the site says of one packet.
 type Summary struct {
-	Packet  string   // Packet.Name
-	Digest  string   // the attestation's digest, "sha256:…", or "" where it cannot be told
-	Subject string   // the image's platform manifest digest, or "" where it is not authenticated
-	State   State    //
-	Codes   []string // reason codes of what holds or invalidates it, sorted
-	Page    string   // path of its page below the output folder, or "" where none is rendered
+	Packet  string   `json:"packet"`                // Packet.Name
+	Digest  string   `json:"attestation,omitempty"` // the attestation's digest, "sha256:…", or "" where it cannot be told
+	Subject string   `json:"subject,omitempty"`     // the image's platform manifest digest, or "" where it is not authenticated
+	State   State    `json:"state"`                 //
+	Codes   []string `json:"codes,omitempty"`       // reason codes of what holds or invalidates it, sorted
+	Page    string   `json:"page,omitempty"`        // path of its page below the output folder, or "" where none is rendered
 }

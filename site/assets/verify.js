@@ -230,10 +230,31 @@
     }
     const files = {};
     for (const f of list) {
-      const path = f.webkitRelativePath ? f.webkitRelativePath.split("/").slice(1).join("/") : f.name;
+      const path = f.packetPath || (f.webkitRelativePath ? f.webkitRelativePath.split("/").slice(1).join("/") : f.name);
       files[path] = new Uint8Array(await f.arrayBuffer());
     }
     return take(files, "packet of " + list.length + " files");
+  }
+
+  // A folder that was dropped is walked; names are those below it.
+  async function dropped(transfer) {
+    const entries = [...transfer.items].map((i) => i.webkitGetAsEntry && i.webkitGetAsEntry());
+    const files = [...transfer.files];
+    if (entries.length !== 1 || !entries[0] || !entries[0].isDirectory) return files;
+    const found = [];
+    const walk = async (folder, prefix) => {
+      const reader = folder.createReader();
+      for (;;) {
+        const some = await new Promise((done, fail) => reader.readEntries(done, fail));
+        if (!some.length) return;
+        for (const e of some) {
+          if (e.isDirectory) await walk(e, prefix + e.name + "/");
+          else found.push(Object.assign(await new Promise((done, fail) => e.file(done, fail)), { packetPath: prefix + e.name }));
+        }
+      }
+    };
+    await walk(entries[0], "");
+    return found;
   }
 
   async function own() {
@@ -264,7 +285,7 @@
   drop.addEventListener("drop", (e) => {
     e.preventDefault();
     drop.classList.remove("over");
-    const list = [...e.dataTransfer.files];
-    if (list.length) guarded(() => chosen(list));
+    const list = dropped(e.dataTransfer); // at once: the items are gone after the event
+    guarded(async () => { const files = await list; if (files.length) await chosen(files); });
   });
 })();
