@@ -14,7 +14,6 @@ import (
 // requirements a variant names the first. Where entry 0 has what was measured
 // inside, that must not say the contrary.
 func (i *inspection) applicable() {
-	by := byID(i.catalogue)
 	entries := i.derived.Manifest.Techniques
 	facts := map[catalog.Requirement]string{}
 	for n, e := range entries {
@@ -33,7 +32,7 @@ func (i *inspection) applicable() {
 		facts[r] = e.Fact
 	}
 	for n, e := range entries {
-		want := firstUnmet(by[e.Technique].RequiresOf(e.Variant), facts)
+		want := firstUnmet(i.by[e.Technique].RequiresOf(e.Variant), facts)
 		if want != catalog.Requirement(e.NotApplicable) {
 			i.fail(CheckOutcomes, CodeNotApplicable, fmt.Sprintf("%s says %q of what it requires and is unmet, the other entries give %q", nameOf(e), e.NotApplicable, want), entryAt(n))
 			return

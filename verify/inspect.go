@@ -48,6 +48,7 @@ type inspection struct {
 	lines
 	packet    fs.FS
 	catalogue []catalog.Technique
+	by        map[string]catalog.Technique // the same by id
 	derived   Derived
 	// authentic tells which files have the content that was signed. Nil means
 	// that there is no statement and every file counts.
@@ -63,7 +64,7 @@ func (i *inspection) run(b *predicate.Boundary) {
 	if i.catalogue == nil {
 		i.catalogue = catalog.All()
 	}
-	i.derived.catalogue = i.catalogue
+	i.derived.catalogue, i.by = i.catalogue, byID(i.catalogue)
 	if !i.files(b) {
 		for _, name := range []string{CheckManifest, CheckObservations, CheckCatalogue, CheckOutcomes, CheckRedaction} {
 			i.skip(name, CodeNotAuthenticated, "the files of the packet could not be listed", "")

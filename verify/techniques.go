@@ -21,11 +21,10 @@ func nameOf(e manifest.Technique) string {
 // techniques checks that each entry is a variant of a technique of the
 // catalogue, as the catalogue has it, and stands there once.
 func (i *inspection) techniques() bool {
-	by := byID(i.catalogue)
 	seen := map[string]bool{}
 	ok := true
 	for n, e := range i.derived.Manifest.Techniques {
-		t, known := by[e.Technique]
+		t, known := i.by[e.Technique]
 		switch {
 		case !known || !slices.Contains(t.Variants, e.Variant):
 			i.fail(CheckCatalogue, CodeCatalogueTechnique, nameOf(e)+" is not in the catalogue", entryAt(n))
@@ -57,11 +56,10 @@ func (i *inspection) outcomes() {
 		i.skip(CheckOutcomes, CodeNotAuthenticated, "without the nonce key no proof can be computed", "")
 		return
 	}
-	by := byID(i.catalogue)
 	m := i.derived.Manifest
 	differ := 0
 	for n, e := range m.Techniques {
-		v := judge.Judge(by[e.Technique], e, judge.Proofs{Control: proof(key, e.Control), Attack: proof(key, e.Attack)})
+		v := judge.Judge(i.by[e.Technique], e, judge.Proofs{Control: proof(key, e.Control), Attack: proof(key, e.Attack)})
 		if string(v.Outcome) != e.Outcome || v.Reason != e.Reason || !slices.Equal(e.Findings, v.Findings) {
 			if differ++; differ <= maxListed {
 				i.fail(CheckOutcomes, CodeOutcomesDiffer, fmt.Sprintf("%s is recorded as %.40s (%.60s); its observations give %s (%s)",
