@@ -125,10 +125,11 @@ func place(t *testing.T, w *world, credential string) *probes.Facts {
 	}
 }
 
-// needsMore names the techniques that need TLS, a forge, or a network namespace:
+// needsMore names the techniques that need TLS, a forge, a model, or a network
+// namespace:
 // the battery's own runs cover them.
 func needsMore(id string) bool {
-	return slices.Contains([]string{"INJ-ISSUE", "INJ-DIRECT", "INJ-BASE64", "INJ-AUTHORITY", "INJ-PAGE", "INJ-TOOL-OUTPUT"}, id)
+	return slices.Contains([]string{"INJ-ISSUE", "INJ-DIRECT", "INJ-BASE64", "INJ-AUTHORITY", "INJ-PAGE", "INJ-TOOL-OUTPUT", "INJ-SEARCH"}, id)
 }
 
 // In an open world every injection gets the credential out; behind a boundary

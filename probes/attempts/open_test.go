@@ -139,8 +139,13 @@ func TestAnOpenWorldIsReached(t *testing.T) {
 	for _, id := range []string{"NET-UDP", "NET-QUIC", "NET-NTP"} {
 		n := nonce.New([]byte("k"), "run", id, catalog.DirectV4, "")
 		o := All()[id](context.Background(), &probes.Env{Facts: &facts, Technique: id, Variant: catalog.DirectV4, Nonce: n})
-		if got := <-arrived; got != n || o.Sign != manifest.SignSent {
-			t.Errorf("%s: %q arrived, %+v", id, got, o)
+		select {
+		case got := <-arrived:
+			if got != n || o.Sign != manifest.SignSent {
+				t.Errorf("%s: %q arrived, %+v", id, got, o)
+			}
+		case <-time.After(10 * time.Second):
+			t.Errorf("%s: nothing arrived, %+v", id, o)
 		}
 	}
 	// A handshake that is not followed by a request has reached nothing that could

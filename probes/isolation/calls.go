@@ -7,6 +7,7 @@ import (
 	"syscall"
 	"unsafe"
 
+	"github.com/wallproof/wallproof/probes/kit"
 	"github.com/wallproof/wallproof/probes/planter"
 	"golang.org/x/sys/unix"
 )
@@ -59,11 +60,21 @@ func userNamespace() string {
 	return "yes"
 }
 
-// messageQueues opens a queue that does not exist.
+// messageQueues makes a queue, uses it, and removes it: some kernels have half of
+// the calls.
 func messageQueues() string {
-	name := append([]byte("wallproof-facts-none"), 0)
-	_, _, errno := unix.Syscall6(unix.SYS_MQ_OPEN, uintptr(unsafe.Pointer(&name[0])), unix.O_RDONLY, 0, 0, 0, 0)
-	return grantedUnless(errno)
+	name := fmt.Sprintf("wallproof-facts-%d", os.Getpid())
+	err := kit.MakeQueue(name, []byte("x"))
+	if err == nil {
+		_, err = kit.Queue(name)
+	}
+	if unlink := kit.RemoveQueue(name); err == nil {
+		err = unlink
+	}
+	if err != nil {
+		return reason(err)
+	}
+	return "yes"
 }
 
 // tryMount mounts nothing onto a path that does not exist.

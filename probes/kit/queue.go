@@ -45,6 +45,18 @@ func Queue(name string) ([]byte, error) {
 	return buf[:n], sendQueue(fd, buf[:n])
 }
 
+// RemoveQueue removes a queue.
+func RemoveQueue(name string) error {
+	path, err := unix.BytePtrFromString(name)
+	if err != nil {
+		return err
+	}
+	if _, _, errno := unix.Syscall(unix.SYS_MQ_UNLINK, uintptr(unsafe.Pointer(path)), 0, 0); errno != 0 {
+		return errno
+	}
+	return nil
+}
+
 func openQueue(name string, flags int, attr *mqAttr) (int, error) {
 	path, err := unix.BytePtrFromString(name)
 	if err != nil {

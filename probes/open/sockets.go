@@ -70,11 +70,13 @@ func udp(ctx context.Context, env *probes.Env) manifest.Observation {
 // asks for.
 func quic(ctx context.Context, env *probes.Env) manifest.Observation {
 	p := []byte{0xc3, 0, 0, 0, 1, 8}
-	p = append(p, env.Nonce[1:9]...)                  // destination connection id
-	p = append(p, 0, byte(len(env.Nonce)))            // no source connection id, token length
-	p = append(p, env.Nonce...)                       //
-	p = binary.BigEndian.AppendUint16(p, 0x4400|0x80) // length, two-byte variable integer
-	p = append(p, make([]byte, 1200-len(p))...)       //
+	p = append(p, env.Nonce[1:9]...)       // destination connection id
+	p = append(p, 0, byte(len(env.Nonce))) // no source connection id, token length
+	p = append(p, env.Nonce...)            //
+	// The rest's length in four bytes, of which the first is no letter: a nonce
+	// stands alone.
+	p = binary.BigEndian.AppendUint32(p, 0x80000000|uint32(1200-len(p)-4))
+	p = append(p, make([]byte, 1200-len(p))...)
 	return kit.Datagram(ctx, env, kit.JoinHostPort(kit.Outside(env).String(), 443), p)
 }
 
