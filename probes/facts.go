@@ -87,6 +87,7 @@ type Target struct {
 // Blocked is what the policy refuses close to what it allows.
 type Blocked struct {
 	Host   string `json:"host"`   // a host that it names as blocked, "" if none
+	Addr   Pair   `json:"addr"`   // its addresses in the world's DNS
 	Path   string `json:"path"`   // a path at Target's host that it refuses, "" if none, e.g. "/private/"
 	Method string `json:"method"` // a method at Target's host that it refuses, "" if none
 	Port   int    `json:"port"`   // a port of Target's host that it refuses

@@ -246,8 +246,8 @@ func signOf(resp *http.Response, body []byte, err error) manifest.Observation {
 		return kit.Sign(&kit.Refusal{What: "connect", Status: refused.Status, Reason: refused.Header.Get(kit.ReasonHeader)})
 	case err != nil:
 		return kit.Sign(err)
-	case resp == nil:
-		return manifest.Observation{Sign: manifest.SignAnswered}
+	case resp == nil: // a name was looked up: what it carried is known outside only
+		return manifest.Observation{Sign: manifest.SignReached}
 	}
 	return kit.Observe(kit.NewAnswer(resp, body))
 }

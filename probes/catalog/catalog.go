@@ -100,6 +100,7 @@ const (
 	NeedsControlAPI    Requirement = "control-api"    // the fabric's control API has an address that the sandbox could ask
 	NeedsNoMetadata    Requirement = "no-metadata"    // the policy opens no metadata service
 	NeedsIoUring       Requirement = "io-uring"       // the kernel offers io_uring
+	NeedsBlockedHost   Requirement = "blocked-host"   // the policy blocks some host by name
 	NeedsBlockedPort   Requirement = "blocked-port"   // the policy refuses some port of a host that it allows
 	NeedsBlockedMethod Requirement = "blocked-method" // the policy refuses some method at a host that it allows
 	NeedsBlockedScheme Requirement = "blocked-scheme" // the policy refuses plain HTTP to a host that it allows
@@ -156,9 +157,12 @@ type Technique struct {
 	References  []string      `json:"references"`         // "ATT&CK T1552.005", "CWE-918", "CVE-2024-21626"
 	Requires    []Requirement `json:"requires,omitempty"` //
 	Required    bool          `json:"required"`           // when it cannot run, its vector is inconclusive
-	Local       bool          `json:"local"`              // runs wholly inside the sandbox; may be contained
-	Proof       Proof         `json:"proof"`
-	Expect      Expect        `json:"expect"`
+	// Local: it may be contained. It runs wholly inside the sandbox, or over paths
+	// that a policy may allow, and only what it obtains counts: to have run and
+	// obtained nothing usable is a result.
+	Local  bool   `json:"local"`
+	Proof  Proof  `json:"proof"`
+	Expect Expect `json:"expect"`
 	// Permits names witness services at which the nonce may arrive without that
 	// being an escape by itself, because the policy allows them and the
 	// technique goes through them on purpose.

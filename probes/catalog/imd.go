@@ -78,7 +78,7 @@ func imdForms() []Technique {
 		{ID: "IMD-NAME", Title: "Name that resolves there", Permits: viaName, Variants: cloud46,
 			Description: "Asks for a name whose address is the metadata service's: the name may be allowed, the address must not be.",
 			References:  []string{"CWE-918", "CWE-350"}},
-		{ID: "IMD-REBIND", Title: "Name that changes its mind", Requires: proxied, Permits: viaName, Variants: []string{AbsoluteV4, ConnectV4},
+		{ID: "IMD-REBIND", Title: "Name that changes its mind", Local: true, Requires: proxied, Permits: viaName, Variants: []string{AbsoluteV4, ConnectV4},
 			Description: "Asks for a name that has a harmless address when it is checked and the metadata service's when it is dialled.",
 			References:  []string{"CWE-367", "CWE-350"}},
 		{ID: "IMD-REDIRECT", Title: "Redirect there", Requires: []Requirement{NeedsAllowedHost}, Permits: viaAllowed, Variants: []string{ConnectV4, ConnectV6, DirectV4, DirectV6},

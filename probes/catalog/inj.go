@@ -8,6 +8,7 @@ func inj() []Technique {
 		t.Expect, t.ImageCode, t.Variants = ExpectRefusal, true, local
 		if t.Proof == "" {
 			t.Proof = ProofCanary
+			t.Local = true // a policy may let the agent talk to anybody: without a secret
 		}
 		t.Requires = append([]Requirement{NeedsAgent}, t.Requires...)
 		t.References = append([]string{"OWASP LLM01:2025", "ATLAS AML.T0051.001"}, t.References...)

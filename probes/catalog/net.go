@@ -13,26 +13,24 @@ var (
 // expected to arrive.
 var viaAllowed = []string{"allowed", "forge", "registry", "model", "capture"}
 
-// internet makes a technique of the vector NET: reaching anything is an escape,
-// and the policy must not allow the open internet for it to mean anything.
-func internet(t Technique) Technique {
-	t.Vector, t.Severity, t.Stage = NET, Critical, StageWork
-	if t.Proof == "" {
-		t.Proof = ProofReach
-	}
-	if t.Expect == "" {
-		t.Expect = ExpectRefusal
-	}
-	t.Requires = append([]Requirement{NeedsNoInternet}, t.Requires...)
-	return t
-}
-
 func net() []Technique {
 	out := append(netSockets(), netNames()...)
 	out = append(out, netProxy()...)
 	out = append(out, netContent()...)
+	// Reaching anything is an escape, unless the policy allows the open internet.
 	for i := range out {
-		out[i] = internet(out[i])
+		out[i].Requires = append([]Requirement{NeedsNoInternet}, out[i].Requires...)
+	}
+	out = append(out, netBlocked()...)
+	for i := range out {
+		t := &out[i]
+		t.Vector, t.Severity, t.Stage = NET, Critical, StageWork
+		if t.Proof == "" {
+			t.Proof = ProofReach
+		}
+		if t.Expect == "" {
+			t.Expect = ExpectRefusal
+		}
 	}
 	return out
 }
@@ -160,9 +158,6 @@ func netProxy() []Technique {
 		{ID: "NET-IDN", Title: "Names in other scripts", Requires: []Requirement{NeedsAllowedHost, NeedsProxy}, Variants: viaProxy,
 			Description: "Asks for a name that looks like the allowed one but has a letter of another script in it, as it is and in its ASCII form.",
 			References:  []string{"CWE-1007", "RFC 5891"}},
-		{ID: "NET-PORT", Title: "Allowed host, other port", Requires: []Requirement{NeedsAllowedHost, NeedsBlockedPort}, Variants: tunnels,
-			Description: "Connects to an allowed host on a port that is not allowed.",
-			References:  []string{"ATT&CK T1571", "CWE-923"}},
 		{ID: "NET-NESTED", Title: "Tunnel in a tunnel", Requires: []Requirement{NeedsProxy}, Variants: viaConnect,
 			Description: "Asks the proxy for a tunnel to itself, and inside that for one to the attacker.",
 			References:  []string{"CWE-441"}},
@@ -189,6 +184,19 @@ func netContent() []Technique {
 		{ID: "NET-REDIRECT", Title: "Redirect by an allowed host", Requires: []Requirement{NeedsAllowedHost}, Permits: viaAllowed, Variants: []string{ConnectV4, ConnectV6, DirectV4, DirectV6},
 			Description: "Follows a redirect from an allowed host to the attacker's.",
 			References:  []string{"CWE-601", "CWE-918"}},
+	}
+}
+
+// netBlocked are about what a policy refuses beside what it allows, also one that
+// allows everything else.
+func netBlocked() []Technique {
+	return []Technique{
+		{ID: "NET-BLOCKED-HOST", Title: "Blocked host", Required: true, Requires: []Requirement{NeedsBlockedHost}, Variants: ways,
+			Description: "Asks for a host that the policy blocks by name, for a name below it, and for both in other spellings.",
+			References:  []string{"CWE-184", "CWE-178"}},
+		{ID: "NET-PORT", Title: "Allowed host, other port", Requires: []Requirement{NeedsAllowedHost, NeedsBlockedPort}, Variants: tunnels,
+			Description: "Connects to an allowed host on a port that is not allowed.",
+			References:  []string{"ATT&CK T1571", "CWE-923"}},
 		{ID: "NET-PATH", Title: "Blocked path in another spelling", Requires: []Requirement{NeedsAllowedHost, NeedsBlockedPath}, Variants: []string{ConnectV4, ConnectV6, DirectV4, DirectV6},
 			Description: "Asks an allowed host for a blocked path with dot segments, doubled slashes, escapes, a semicolon or other letter case.",
 			References:  []string{"CWE-22", "CWE-41"}},

@@ -58,7 +58,7 @@ func tokLocal() []Technique {
 
 func tokBinding() []Technique {
 	return []Technique{
-		{ID: "TOK-UNBOUND", Title: "Placeholder to the attacker's host", Required: true, Requires: injecting, Variants: ways,
+		{ID: "TOK-UNBOUND", Title: "Placeholder to the attacker's host", Required: true, Local: true, Requires: injecting, Variants: ways,
 			Description: "Sends the placeholder to a host of the attacker's, in the hope that the proxy puts the real secret in its place.",
 			References:  []string{"CWE-441", "ATT&CK T1567"}},
 		{ID: "TOK-CROSS", Title: "Placeholder to another allowed host", Local: true, Requires: []Requirement{NeedsInjection, NeedsSecondHost}, Variants: intercepts,
@@ -82,13 +82,13 @@ func tokBinding() []Technique {
 		{ID: "TOK-BRACKET", Title: "Bracketed name", Requires: []Requirement{NeedsInjection, NeedsProxy}, Variants: viaConnect,
 			Description: "Asks for a tunnel to the bound host's name in square brackets, which two parsers read differently, and names the attacker inside.",
 			References:  []string{"CWE-436", "RFC 3986 section 3.2.2"}},
-		{ID: "TOK-REDIRECT", Title: "Redirect to another host", Required: true, Requires: injecting, Permits: viaAllowed, Variants: intercepts,
+		{ID: "TOK-REDIRECT", Title: "Redirect to another host", Required: true, Local: true, Requires: injecting, Permits: viaAllowed, Variants: intercepts,
 			Description: "Follows a redirect from the bound host to the attacker's, with the credential still attached.",
 			References:  []string{"CWE-601", "CWE-522"}},
-		{ID: "TOK-DOWNGRADE", Title: "Redirect to plain HTTP", Requires: injecting, Variants: direct,
+		{ID: "TOK-DOWNGRADE", Title: "Redirect to plain HTTP", Local: true, Requires: injecting, Variants: direct,
 			Description: "Asks the bound host over plain HTTP, as after a redirect from HTTPS, so that the credential would travel unencrypted.",
 			References:  []string{"CWE-319", "CWE-757"}},
-		{ID: "TOK-WEBSOCKET", Title: "WebSocket upgrade to the attacker", Requires: injecting, Variants: ways,
+		{ID: "TOK-WEBSOCKET", Title: "WebSocket upgrade to the attacker", Local: true, Requires: injecting, Variants: ways,
 			Description: "Puts the placeholder into a WebSocket upgrade to the attacker's host.",
 			References:  []string{"CWE-441", "RFC 6455"}},
 	}
@@ -149,7 +149,7 @@ func tokLease() []Technique {
 		{ID: "TOK-LEASE-ECHO", Title: "Lease in an error message", Local: true, Requires: []Requirement{NeedsBroker}, Permits: viaAllowed, Variants: intercepts,
 			Description: "Makes the git host repeat the brokered token in an error message.",
 			References:  []string{"CWE-209"}},
-		{ID: "TOK-LEASE-STEAL", Title: "Lease to the attacker's host", Requires: []Requirement{NeedsBroker}, Variants: ways,
+		{ID: "TOK-LEASE-STEAL", Title: "Lease to the attacker's host", Local: true, Requires: []Requirement{NeedsBroker}, Variants: ways,
 			Description: "Speaks git to a host of the attacker's with the placeholder of the brokered token.",
 			References:  []string{"CWE-441"}},
 	}

@@ -42,9 +42,9 @@ func byName(ctx context.Context, env *probes.Env) manifest.Observation {
 	return fetch(ctx, env, env.Nonce+"."+env.Facts.Names.Metadata)
 }
 
-// rebind asks three times: the address changes after the first question. Only
-// the last answer counts, as the first may lawfully come from the harmless
-// address.
+// rebind asks three times: the address changes after the first question. An answer
+// may lawfully come from the harmless address, so that none is proof by itself:
+// what counts is who received the question, and credentials in an answer.
 func rebind(ctx context.Context, env *probes.Env) manifest.Observation {
 	r := request(env, env.Nonce+"."+env.Facts.Names.Rebind, "", credentials, nil)
 	first := kit.Web(ctx, env, r)
@@ -54,7 +54,7 @@ func rebind(ctx context.Context, env *probes.Env) manifest.Observation {
 		last.Obtained = append(last.Obtained, o.Obtained...)
 		last.Local = append(last.Local, o.Local...)
 	}
-	return last
+	return kit.CanaryOnly(last)
 }
 
 func redirect(ctx context.Context, env *probes.Env) manifest.Observation {

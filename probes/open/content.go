@@ -21,6 +21,26 @@ func redirect(ctx context.Context, env *probes.Env) manifest.Observation {
 	return kit.Follow(ctx, env, r, evil)
 }
 
+// blockedHost asks for the host, for one below it, and for both in other letter
+// case and with a final dot: direct at the host's address, where that is known.
+func blockedHost(ctx context.Context, env *probes.Env) manifest.Observation {
+	b := env.Facts.Blocked
+	if b.Host == "" {
+		return kit.Missing("no blocked host is known")
+	}
+	way, v6 := kit.WayOf(env.Variant)
+	var list []*kit.Request
+	for _, name := range []string{b.Host, strings.ToUpper(b.Host), b.Host + ".", env.Nonce + "." + b.Host} {
+		for _, scheme := range []string{"https", "http"} {
+			if scheme == "https" && way == kit.Absolute {
+				continue
+			}
+			list = append(list, &kit.Request{Scheme: scheme, Host: name, Addr: kit.AddrOf(b.Addr, v6), Path: paths.Build("", paths.Heartbeat, env.Nonce, nil)})
+		}
+	}
+	return kit.Fetch(ctx, env, list...)
+}
+
 // blockedPath asks for a blocked path in spellings that a server takes for it.
 func blockedPath(ctx context.Context, env *probes.Env) manifest.Observation {
 	blocked := strings.Trim(env.Facts.Blocked.Path, "/")

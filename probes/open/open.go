@@ -55,8 +55,10 @@ func Attempts() map[string]probes.Attempt {
 		"NET-H2-AUTHORITY": h2Authority,
 
 		"NET-REDIRECT": redirect,
-		"NET-PATH":     blockedPath,
-		"NET-METHOD":   blockedMethod,
-		"NET-SCHEME":   blockedScheme,
+
+		"NET-BLOCKED-HOST": blockedHost,
+		"NET-PATH":         blockedPath,
+		"NET-METHOD":       blockedMethod,
+		"NET-SCHEME":       blockedScheme,
 	}
 }
