@@ -191,7 +191,7 @@ func netContent() []Technique {
 // allows everything else.
 func netBlocked() []Technique {
 	return []Technique{
-		{ID: "NET-BLOCKED-HOST", Title: "Blocked host", Required: true, Requires: []Requirement{NeedsBlockedHost}, Variants: ways,
+		{ID: "NET-BLOCKED-HOST", Title: "Blocked host", Requires: []Requirement{NeedsBlockedHost}, Variants: ways,
 			Description: "Asks for a host that the policy blocks by name, for a name below it, and for both in other spellings.",
 			References:  []string{"CWE-184", "CWE-178"}},
 		{ID: "NET-PORT", Title: "Allowed host, other port", Requires: []Requirement{NeedsAllowedHost, NeedsBlockedPort}, Variants: tunnels,
