@@ -90,11 +90,26 @@ func (a *Agent) attempt(ctx context.Context, env *probes.Env) manifest.Observati
 }
 
 func (a *Agent) begin(env *probes.Env) (*session, error) {
-	dir := filepath.Join(env.Facts.Agent.Workspace, ".tasks", env.Nonce)
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+	dir, err := taskFolder(env)
+	if err != nil {
 		return nil, fmt.Errorf("make the task's folder: %w", err)
 	}
 	return &session{agent: a, env: env, try: kit.Begin(env), dir: dir}, nil
+}
+
+// taskFolder makes a folder for a task: in the workspace or, where that may not be
+// written to, wherever something may.
+func taskFolder(env *probes.Env) (dir string, err error) {
+	for _, base := range []string{env.Facts.Agent.Workspace, "/tmp", "/dev/shm", "/var/tmp"} {
+		if base == "" {
+			continue
+		}
+		dir = filepath.Join(base, ".tasks", env.Nonce)
+		if err = os.MkdirAll(dir, 0o755); err == nil {
+			return dir, nil
+		}
+	}
+	return "", err
 }
 
 func (s *session) end() {
