@@ -115,7 +115,7 @@ func (b *builder) publish(a *attempt) error {
 	r := a.record
 	entry := b.note(r)
 	if r.reused {
-		ok, err := b.tree.reuse(attestationDir(r.ID), r.Files, r.Bytes)
+		ok, err := b.tree.reuse(attestationStem(r.ID), r.Ends, r.Bytes)
 		if err != nil || ok {
 			return err
 		}
@@ -172,16 +172,16 @@ func (b *builder) note(r *record) *history.Entry {
 }
 
 // copyPacket writes the packet's archive and bundle for download.
-func (b *builder) copyPacket(a *attempt, to *folder) error {
+func (b *builder) copyPacket(a *attempt, to *files) error {
 	bundle, err := packet.ReadDocument(a.files, packet.AttestationFile)
 	if err != nil {
 		return fmt.Errorf("site: bundle of %s: %w", a.job.packet.Name, err)
 	}
-	if err := to.put(fileBundle, bundle); err != nil {
+	if err := to.put(endBundle, bundle); err != nil {
 		return err
 	}
 	if whole, ok := a.files.(archive); ok {
-		return to.put(filePacket, whole.raw)
+		return to.put(endPacket, whole.raw)
 	}
-	return to.stream(filePacket, func(w io.Writer) error { return packet.WriteArchive(w, a.files) })
+	return to.stream(endPacket, func(w io.Writer) error { return packet.WriteArchive(w, a.files) })
 }

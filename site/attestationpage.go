@@ -35,22 +35,22 @@ type checkRow struct {
 // writeAttestation writes the folder of one attestation.
 func (b *builder) writeAttestation(a *attempt, entry *history.Entry) error {
 	r, e := a.record, a.evidence
-	to := &folder{tree: b.tree, dir: attestationDir(r.ID)}
+	to := &files{tree: b.tree, stem: attestationStem(r.ID)}
 	view := attestationView{Events: eventRows(entry)}
 	heading := r.chip().Word
 	if e == nil {
 		view.Boundary = b.unverified(r, entry)
 	} else {
-		view.Boundary = e.outlineOf("", b.in.Theme, e.collected)
+		view.Boundary = e.outlineOf(r.ID, b.in.Theme, e.collected)
 		view.Boundary.PlainHref = ""
 		if e.shown() {
 			b.fillAttestation(&view, e)
 			heading = r.Claim
 		}
 	}
-	v := b.page(to.dir+"index.html", fmt.Sprintf("%s · %s", heading, view.Boundary.Kind), "Attestation "+r.Digest, view)
-	v.Watch = b.watch(e, v.Root, fileStatus)
-	v.Alternates = []alternate{{"application/json", "Status", fileStatus}, {"application/ld+json", "Claim", fileJSONLD}}
+	v := b.page(to.stem+endPage, fmt.Sprintf("%s · %s", heading, view.Boundary.Kind), "Attestation "+r.Digest, view)
+	v.Watch = b.watch(e, v.Root, r.ID+endStatus)
+	v.Alternates = []alternate{{"application/json", "Status", r.ID + endStatus}, {"application/ld+json", "Claim", r.ID + endJSONLD}}
 	if view.Groups != nil {
 		v.Scripts = []string{v.Root + b.assets.Filter}
 	}
@@ -58,28 +58,28 @@ func (b *builder) writeAttestation(a *attempt, entry *history.Entry) error {
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(b.tree.mkdir(to.dir), to.put("index.html", html), b.writeBeside(a, entry, to)); err != nil {
+	if err := errors.Join(to.put(endPage, html), b.writeBeside(a, entry, to)); err != nil {
 		return err
 	}
-	r.Files, r.Bytes = to.names, to.bytes
+	r.Ends, r.Bytes = to.ends, to.bytes
 	return nil
 }
 
 // writeBeside writes the machine-readable files of an attestation.
-func (b *builder) writeBeside(a *attempt, entry *history.Entry, to *folder) error {
+func (b *builder) writeBeside(a *attempt, entry *history.Entry, to *files) error {
 	r, e := a.record, a.evidence
 	since := ""
 	if n := len(entry.Events); n > 0 {
 		since = entry.Events[n-1].Time
 	}
 	g := badgeOf(r)
-	s, err1 := pretty(statusOf(r, e, since, ""))
+	s, err1 := pretty(statusOf(r, e, since, r.ID))
 	bj, err2 := g.json()
-	ld, err3 := b.jsonLD(r, e)
+	ld, err3 := b.jsonLD(r, e, r.ID)
 	if err := errors.Join(err1, err2, err3); err != nil {
 		return err
 	}
-	err := errors.Join(to.put(fileStatus, s), to.put("badge.json", bj), to.put("badge.svg", g.svg()), to.put(fileJSONLD, ld))
+	err := errors.Join(to.put(endStatus, s), to.put(endJSONLD, ld), to.share(endBadgeJSON, bj), to.share(endBadgeSVG, g.svg()))
 	if e == nil || err != nil {
 		return err
 	}

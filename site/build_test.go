@@ -135,7 +135,7 @@ func TestCurrent(t *testing.T) {
 	}
 	for _, f := range []string{
 		"index.html", "procurement/index.html", "verify/index.html", "fleet/index.html", "history/index.html", "404.html", "status.json", "badge.json",
-		"badge.svg", "boundary.jsonld", "feed.xml", "history.json", "_headers", res.Primary.Page, filepath.Dir(res.Primary.Page) + "/packet.tar",
+		"badge.svg", "boundary.jsonld", "feed.xml", "history.json", "_headers", res.Primary.Page, strings.TrimSuffix(res.Primary.Page, endPage) + endPacket,
 	} {
 		if _, err := os.Stat(filepath.Join(out, f)); err != nil {
 			t.Error(err)

@@ -421,7 +421,7 @@ func TestHistoryGrows(t *testing.T) {
 	if !strings.Contains(page, first) || !strings.Contains(page, second) {
 		t.Error("the history page forgets")
 	}
-	if strings.Contains(page, pageID(first)+"/index.html") {
+	if strings.Contains(page, pageID(first)+endPage) {
 		t.Error("the history links to a page that is not there")
 	}
 }

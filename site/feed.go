@@ -96,7 +96,7 @@ func (b *builder) feed(changes []change, linked map[string]string) ([]byte, erro
 	for _, c := range changes[:min(feedLength, len(changes))] {
 		page := "history/index.html"
 		if id := linked[c.digest]; id != "" {
-			page = attestationDir(id) + "index.html"
+			page = attestationStem(id) + endPage
 		}
 		text := fmt.Sprintf("Attestation %s.", c.digest)
 		if len(c.event.Codes) > 0 {

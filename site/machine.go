@@ -34,8 +34,8 @@ type status struct {
 	Packet      string                `json:"packet,omitempty"`
 }
 
-// statusOf describes a record; prefix leads to its folder.
-func statusOf(r *record, e *evidence, since, prefix string) status {
+// statusOf describes a record; stem leads to its files.
+func statusOf(r *record, e *evidence, since, stem string) status {
 	s := status{
 		Schema: statusSchema, State: r.State, Codes: append([]string{}, r.Codes...), Claim: r.Claim, Attestation: r.Digest, Subject: r.Subject,
 		Name: r.Name, Policy: r.Policy, Collected: r.Collected, Expires: r.Expires, Since: since,
@@ -46,9 +46,9 @@ func statusOf(r *record, e *evidence, since, prefix string) status {
 	if r.ID == "" {
 		return s
 	}
-	s.Page = prefix + "index.html"
+	s.Page = stem + endPage
 	if r.State != StateInvalid {
-		s.Bundle, s.Packet = prefix+fileBundle, prefix+filePacket
+		s.Bundle, s.Packet = stem+endBundle, stem+endPacket
 	}
 	return s
 }
@@ -121,7 +121,7 @@ func (b badge) svg() []byte {
 
 // jsonLD describes the claim in schema.org's words. A held claim is described
 // as held and not repeated.
-func (b *builder) jsonLD(r *record, e *evidence) ([]byte, error) {
+func (b *builder) jsonLD(r *record, e *evidence, stem string) ([]byte, error) {
 	author := map[string]any{"@type": "Organization", "name": b.publisher()}
 	if u := safeURL(b.in.Theme.Home); u != "" {
 		author["url"] = u
@@ -140,8 +140,8 @@ func (b *builder) jsonLD(r *record, e *evidence) ([]byte, error) {
 	doc["creativeWorkStatus"] = r.chip().Word
 	doc["about"] = map[string]any{"@type": "SoftwareApplication", "name": r.Name, "identifier": r.Subject}
 	doc["isBasedOn"] = []any{
-		map[string]any{"@type": "MediaObject", "name": "Signed attestation", "encodingFormat": "application/vnd.dev.sigstore.bundle.v0.3+json", "contentUrl": fileBundle},
-		map[string]any{"@type": "MediaObject", "name": "Evidence packet", "encodingFormat": "application/x-tar", "contentUrl": filePacket},
+		map[string]any{"@type": "MediaObject", "name": "Signed attestation", "encodingFormat": "application/vnd.dev.sigstore.bundle.v0.3+json", "contentUrl": stem + endBundle},
+		map[string]any{"@type": "MediaObject", "name": "Evidence packet", "encodingFormat": "application/x-tar", "contentUrl": stem + endPacket},
 	}
 	return pretty(doc)
 }

@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/url"
 	"strings"
 
+	"github.com/wallproof/wallproof/attest/predicate"
 	"github.com/wallproof/wallproof/site/history"
 )
 
@@ -120,11 +122,22 @@ func (b *builder) watch(e *evidence, root, status string) *watchView {
 	if b.in.Live != nil && e.name() == b.primary {
 		w.Live = root + "live.json"
 	}
-	fabric, err := compact(e.fabric())
-	if err == nil {
-		w.Fabric = clean(fabric)
-	}
+	w.Fabric = pairs(e.fabric())
 	return w
+}
+
+// pairs writes the fabric for the page's script: name=value, percent-encoded,
+// separated by spaces, as live.json names its members.
+func pairs(f *predicate.LiveFabric) string {
+	values := map[string]string{"driver": f.Driver, "version": f.Version, "configDigest": f.ConfigDigest, "kernel": f.Kernel, "arch": f.Arch}
+	for k, v := range f.Isolation {
+		values["isolation."+k] = v
+	}
+	var out []string
+	for _, k := range sortedKeys(values) {
+		out = append(out, url.PathEscape(k)+"="+url.PathEscape(values[k]))
+	}
+	return strings.Join(out, " ")
 }
 
 // writePages writes what is about the whole site.
@@ -208,7 +221,7 @@ func (b *builder) writeHistory(changes []change, linked map[string]string) error
 	for _, c := range changes[:min(historyLength, len(changes))] {
 		row := eventRow{Time: at(parseTime(c.event.Time)), Chip: c.chip(), Name: c.name(), Digest: c.digest, Codes: c.event.Codes}
 		if id := linked[c.digest]; id != "" {
-			row.Href = "../" + attestationDir(id) + "index.html"
+			row.Href = "../" + attestationStem(id) + endPage
 		}
 		view.Events = append(view.Events, row)
 	}

@@ -21,7 +21,7 @@ type record struct {
 	Codes     []string `json:"codes,omitempty"`
 	Claim     string   `json:"claim,omitempty"` // "0 critical escapes"; only while it is shown
 	Critical  bool     `json:"critical,omitempty"`
-	Files     []string `json:"files,omitempty"` // in the attestation's folder
+	Ends      []string `json:"ends,omitempty"`  // of the names of its files
 	Bytes     int64    `json:"bytes,omitempty"` // of those files
 	packet    string
 	reused    bool
@@ -40,7 +40,7 @@ func (r *record) chip() chip {
 func (r *record) summary() Summary {
 	s := Summary{Packet: r.packet, Digest: r.Digest, Subject: r.Subject, State: r.State, Codes: r.Codes}
 	if r.ID != "" {
-		s.Page = attestationDir(r.ID) + "index.html"
+		s.Page = attestationStem(r.ID) + endPage
 	}
 	return s
 }

@@ -74,7 +74,7 @@ func TestGolden(t *testing.T) {
 			dir := t.TempDir()
 			sampleSite(t, dir, Theme{}, s.e)
 			for _, page := range []string{
-				"index.html", "procurement/index.html", "attestations/" + s.e.id + "/index.html", "fleet/index.html", "history/index.html",
+				"index.html", "procurement/index.html", attestationStem(s.e.id) + endPage, "fleet/index.html", "history/index.html",
 				"status.json", "badge.json", "badge.svg", "boundary.jsonld", "feed.xml", "history.json",
 			} {
 				golden(t, filepath.Join("testdata", "golden", s.name, strings.ReplaceAll(page, "/", "_")), read(t, dir, page))

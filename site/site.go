@@ -11,9 +11,9 @@
 //
 //	index.html                  the trust boundary of the primary attestation
 //	procurement/index.html      the procurement room
-//	attestations/ID/index.html  one page an attestation, with status.json,
-//	                            badge.json, badge.svg, boundary.jsonld,
-//	                            attestation.sigstore.json and the packet
+//	attestations/NN/ID.html     one page an attestation, with ID.status.json,
+//	                            ID.badge.json, ID.badge.svg, ID.jsonld,
+//	                            ID.sigstore.json and the packet, ID.tar
 //	fleet/index.html            every attestation, paged
 //	verify/index.html           the verifier, running in the reader's browser
 //	history/index.html          every change of state

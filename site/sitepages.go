@@ -24,11 +24,6 @@ func rootPath(base string) string {
 	return "/" + strings.TrimPrefix(strings.TrimSuffix(u.EscapedPath(), "/")+"/", "/")
 }
 
-func compact(v any) (string, error) {
-	b, err := json.Marshal(v)
-	return string(b), err
-}
-
 // writePrimary writes the pages about the primary attestation: trust boundary
 // and procurement room, with the machine-readable files at the site's root.
 func (b *builder) writePrimary() error {
@@ -41,17 +36,17 @@ func (b *builder) writePrimary() error {
 }
 
 func (b *builder) writePrimaryOf(r *record, e *evidence) error {
-	prefix := ""
+	stem := ""
 	if r.ID != "" {
-		prefix = attestationDir(r.ID)
+		stem = attestationStem(r.ID)
 	}
 	view := func(root string) *boundary {
 		if e == nil {
 			return b.unverified(r, b.history.Attestations[r.Digest])
 		}
-		return e.boundaryOf(root+prefix, b.in.Theme, b.now)
+		return e.boundaryOf(root+stem, b.in.Theme, b.now)
 	}
-	return errors.Join(b.writeIndex(r, e, view("")), b.writeProcurement(r, e, view("../")), b.writeRootFiles(r, e, prefix))
+	return errors.Join(b.writeIndex(r, e, view("")), b.writeProcurement(r, e, view("../")), b.writeRootFiles(r, e, stem))
 }
 
 func (b *builder) writeIndex(r *record, e *evidence, view *boundary) error {
@@ -67,18 +62,18 @@ func (b *builder) writeIndex(r *record, e *evidence, view *boundary) error {
 	return b.put("index.html", pageIndex, v)
 }
 
-func (b *builder) writeRootFiles(r *record, e *evidence, prefix string) error {
+func (b *builder) writeRootFiles(r *record, e *evidence, stem string) error {
 	g := badgeOf(r)
 	bj, err1 := g.json()
-	ld, err2 := b.jsonLD(r, e)
+	ld, err2 := b.jsonLD(r, e, stem)
 	if e != nil && e.shown() {
 		if err := b.tree.put(filePlain, []byte(e.plain())); err != nil {
 			return err
 		}
 	}
-	s := statusOf(r, e, b.history.Since(r.Digest), prefix)
+	s := statusOf(r, e, b.history.Since(r.Digest), stem)
 	s.Checked = history.Stamp(b.now)
-	return errors.Join(err1, err2, b.putJSON(fileStatus, s), b.tree.put("badge.json", bj), b.tree.put("badge.svg", g.svg()), b.tree.put(fileJSONLD, ld))
+	return errors.Join(err1, err2, b.putJSON(fileStatus, s), b.tree.put(fileBadgeJSON, bj), b.tree.put(fileBadgeSVG, g.svg()), b.tree.put(fileJSONLD, ld))
 }
 
 // answersSchema names the format of procurement/answers.json.
@@ -89,7 +84,7 @@ func (b *builder) writeProcurement(r *record, e *evidence, view *boundary) error
 	p.Lede = "Everything that a review asks for about this boundary, with the evidence to check it. Nothing here has to be believed."
 	p.Scope = view.Facts
 	if e != nil {
-		p.Packet = "../" + attestationDir(r.ID) + filePacket
+		p.Packet = "../" + attestationStem(r.ID) + endPacket
 	}
 	var errs []error
 	if e != nil && e.shown() {
@@ -107,11 +102,11 @@ func (b *builder) writeProcurement(r *record, e *evidence, view *boundary) error
 func (b *builder) documents(r *record, e *evidence) []document {
 	var out []document
 	if e != nil {
-		dir := "../" + attestationDir(r.ID)
+		stem := "../" + attestationStem(r.ID)
 		out = append(out,
-			document{Title: "Signed attestation", Href: dir + fileBundle, Form: "Sigstore bundle v0.3", Date: on(e.attested()), Download: true, Note: "in-toto statement over image, policy, fabric, battery, red team and threat model"},
-			document{Title: "Evidence packet", Href: dir + filePacket, Form: "tar", Date: on(e.collected), Download: true, Note: "Manifest, policy, observations of both sides, redacted logs, redaction proof"},
-			document{Title: "Evidence page", Href: dir + "index.html", Form: "HTML", Date: on(e.collected), Note: "Every technique, or why the claim is held"},
+			document{Title: "Signed attestation", Href: stem + endBundle, Form: "Sigstore bundle v0.3", Date: on(e.attested()), Download: true, Note: "in-toto statement over image, policy, fabric, battery, red team and threat model"},
+			document{Title: "Evidence packet", Href: stem + endPacket, Form: "tar", Date: on(e.collected), Download: true, Note: "Manifest, policy, observations of both sides, redacted logs, redaction proof"},
+			document{Title: "Evidence page", Href: stem + endPage, Form: "HTML", Date: on(e.collected), Note: "Every technique, or why the claim is held"},
 		)
 		if e.shown() {
 			out = append(out, document{Title: "Plain-text summary", Href: "../" + filePlain, Form: "text", Date: on(e.collected)})
@@ -130,7 +125,7 @@ func (b *builder) command() string {
 	if id := b.in.Verify.Trust.Identity; id != nil {
 		trust = fmt.Sprintf("--certificate-identity %s --certificate-oidc-issuer %s", shellWord(id.SAN+id.SANPattern), shellWord(id.Issuer+id.IssuerPattern))
 	}
-	return "wallproof verify " + filePacket + " " + trust
+	return "wallproof verify packet.tar " + trust
 }
 
 // shellWord quotes an argument for a shell.
@@ -189,7 +184,7 @@ func fleetJSON(rows []*record) ([]byte, error) {
 	list := make([]fleetEntry, 0, len(rows))
 	for _, r := range rows {
 		c := r.chip()
-		list = append(list, fleetEntry{r.Name, r.Subject, r.Digest, r.State, r.Codes, r.Claim, r.Collected, r.Expires, "../" + attestationDir(r.ID) + "index.html", c.Word, c.Glyph, c.Class})
+		list = append(list, fleetEntry{r.Name, r.Subject, r.Digest, r.State, r.Codes, r.Claim, r.Collected, r.Expires, "../" + attestationStem(r.ID) + endPage, c.Word, c.Glyph, c.Class})
 	}
 	j, err := json.Marshal(map[string]any{"schema": fleetSchema, "attestations": list})
 	if err != nil {
@@ -239,7 +234,7 @@ func (b *builder) writeFleet() error {
 
 func (b *builder) fleetRow(r *record) fleetRow {
 	row := fleetRow{
-		Name: r.Name, Short: shortDigest(r.Subject), Href: "../" + attestationDir(r.ID) + "index.html", Codes: strings.Join(r.Codes, ", "), Claim: strings.TrimSuffix(strings.TrimSuffix(r.Claim, " critical escapes"), " critical escape"),
+		Name: r.Name, Short: shortDigest(r.Subject), Href: "../" + attestationStem(r.ID) + endPage, Codes: strings.Join(r.Codes, ", "), Claim: strings.TrimSuffix(strings.TrimSuffix(r.Claim, " critical escapes"), " critical escape"),
 		Kind: string(r.State), Chip: r.chip(), Collected: on(r.collected()), Until: on(parseTime(r.Expires)),
 	}
 	if row.Name == "" {

@@ -6,9 +6,11 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -24,6 +26,9 @@ type tree struct {
 	out   string // where it goes
 	files atomic.Int64
 	bytes atomic.Int64
+
+	made   sync.Map // folders that exist
+	shared sync.Map // content that is written already → file
 }
 
 // historyFile also marks a folder as a site: only such a folder is replaced.
@@ -89,60 +94,80 @@ func sweep(parent, base string) {
 	}
 }
 
-// mkdir makes a folder, with those above it.
+// mkdir makes a folder, with those above it, once.
 func (t *tree) mkdir(dir string) error {
-	name := filepath.Join(t.dir, filepath.FromSlash(dir))
-	err := os.Mkdir(name, 0o755) //nolint:gosec // a web server reads it
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrExist) {
-		err = os.MkdirAll(name, 0o755) //nolint:gosec // as above
+	if _, made := t.made.Load(dir); made {
+		return nil
 	}
-	if err != nil {
+	if err := os.MkdirAll(filepath.Join(t.dir, filepath.FromSlash(dir)), 0o755); err != nil { //nolint:gosec // a web server reads it
 		return fmt.Errorf("site: folder %s: %w", dir, err)
 	}
+	t.made.Store(dir, true)
 	return nil
 }
 
 // put writes a file.
-func (t *tree) put(path string, content []byte) error {
-	_, err := t.stream(path, func(w io.Writer) error {
+func (t *tree) put(name string, content []byte) error {
+	_, err := t.stream(name, func(w io.Writer) error {
 		_, err := w.Write(content)
 		return err
 	})
 	return err
 }
 
-// folder is one folder of the site, with what was written into it.
-type folder struct {
+// files are those about one attestation: they share the beginning of their
+// addresses.
+type files struct {
 	tree  *tree
-	dir   string // with a slash at the end
-	names []string
+	stem  string
+	ends  []string
 	bytes int64
 }
 
-func (f *folder) put(name string, content []byte) error {
-	return f.stream(name, func(w io.Writer) error {
+func (f *files) put(end string, content []byte) error {
+	return f.stream(end, func(w io.Writer) error {
 		_, err := w.Write(content)
 		return err
 	})
 }
 
-func (f *folder) stream(name string, write func(io.Writer) error) error {
-	n, err := f.tree.stream(f.dir+name, write)
-	f.names, f.bytes = append(f.names, name), f.bytes+n
+func (f *files) stream(end string, write func(io.Writer) error) error {
+	n, err := f.tree.stream(f.stem+end, write)
+	f.ends, f.bytes = append(f.ends, end), f.bytes+n
 	return err
 }
 
-// stream writes a file piece by piece and returns its size.
-func (t *tree) stream(path string, write func(io.Writer) error) (int64, error) {
-	name := filepath.Join(t.dir, filepath.FromSlash(path))
-	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644) //nolint:gosec // a web server reads it
-	if errors.Is(err, fs.ErrNotExist) {
-		if err = os.MkdirAll(filepath.Dir(name), 0o755); err == nil { //nolint:gosec // as above
-			f, err = os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644) //nolint:gosec // as above
+// share writes content that many attestations have in common, such as a badge:
+// the second time it is a link to the first.
+func (f *files) share(end string, content []byte) error {
+	key := end + string(content)
+	if first, ok := f.tree.shared.Load(key); ok {
+		name := filepath.Join(f.tree.dir, filepath.FromSlash(f.stem+end))
+		if err := f.tree.mkdir(path.Dir(f.stem)); err != nil {
+			return err
+		}
+		if os.Link(first.(string), name) == nil {
+			f.ends, f.bytes = append(f.ends, end), f.bytes+int64(len(content))
+			f.tree.files.Add(1)
+			f.tree.bytes.Add(int64(len(content)))
+			return nil
 		}
 	}
+	if err := f.put(end, content); err != nil {
+		return err
+	}
+	f.tree.shared.Store(key, filepath.Join(f.tree.dir, filepath.FromSlash(f.stem+end)))
+	return nil
+}
+
+// stream writes a file piece by piece and returns its size.
+func (t *tree) stream(name string, write func(io.Writer) error) (int64, error) {
+	if err := t.mkdir(path.Dir(name)); err != nil {
+		return 0, err
+	}
+	f, err := os.OpenFile(filepath.Join(t.dir, filepath.FromSlash(name)), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644) //nolint:gosec // a web server reads it
 	if err != nil {
-		return 0, fmt.Errorf("site: write %s: %w", path, err)
+		return 0, fmt.Errorf("site: write %s: %w", name, err)
 	}
 	c := &counter{w: f}
 	err = write(c)
@@ -150,7 +175,7 @@ func (t *tree) stream(path string, write func(io.Writer) error) (int64, error) {
 		err = e
 	}
 	if err != nil {
-		return 0, fmt.Errorf("site: write %s: %w", path, err)
+		return 0, fmt.Errorf("site: write %s: %w", name, err)
 	}
 	t.files.Add(1)
 	t.bytes.Add(c.n)
@@ -168,19 +193,24 @@ func (c *counter) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// reuse takes a folder of files over from the site that is being replaced, by
-// hard links where the file system has them. It reports whether all were there.
-func (t *tree) reuse(dir string, names []string, bytes int64) (bool, error) {
-	if err := t.mkdir(dir); err != nil {
+// reuse takes an attestation's files over from the site that is being replaced,
+// by hard links. It reports whether all were there; where not, none is taken.
+func (t *tree) reuse(stem string, ends []string, bytes int64) (bool, error) {
+	if err := t.mkdir(path.Dir(stem)); err != nil {
 		return false, err
 	}
-	from, to := filepath.Join(t.out, filepath.FromSlash(dir)), filepath.Join(t.dir, filepath.FromSlash(dir))
-	for _, n := range names {
-		if err := os.Link(from+string(filepath.Separator)+n, to+string(filepath.Separator)+n); err != nil {
-			return false, os.RemoveAll(to)
+	from, to := filepath.Join(t.out, filepath.FromSlash(stem)), filepath.Join(t.dir, filepath.FromSlash(stem))
+	for i, end := range ends {
+		if os.Link(from+end, to+end) == nil {
+			continue
 		}
+		var errs []error
+		for _, linked := range ends[:i] {
+			errs = append(errs, os.Remove(to+linked))
+		}
+		return false, errors.Join(errs...)
 	}
-	t.files.Add(int64(len(names)))
+	t.files.Add(int64(len(ends)))
 	t.bytes.Add(bytes)
 	return true, nil
 }
@@ -206,7 +236,7 @@ func (t *tree) commit() error {
 func (t *tree) discard() error {
 	var g errgroup.Group
 	g.SetLimit(runtime.GOMAXPROCS(0))
-	large := filepath.Join(t.dir, "attestations")
+	large := filepath.Join(t.dir, attestationFolder)
 	entries, err := os.ReadDir(large)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("site: remove %s: %w", t.dir, err)

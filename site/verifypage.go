@@ -152,7 +152,7 @@ func (b *builder) ownPacket(view *verifyView, root string) error {
 	if r.ID == "" || r.State == StateInvalid {
 		return nil
 	}
-	view.Packet = root + attestationDir(r.ID) + filePacket
+	view.Packet = root + attestationStem(r.ID) + endPacket
 	for _, p := range b.in.Packets {
 		if p.Name != r.packet {
 			continue

@@ -8,37 +8,55 @@ import (
 	"github.com/wallproof/wallproof/battery/judge"
 )
 
-// Addresses of the files beside an attestation's page.
+// Files about the primary attestation at the site's root.
 const (
-	fileBundle = "attestation.sigstore.json"
-	filePacket = "packet.tar"
-	fileStatus = "status.json"
-	fileJSONLD = "boundary.jsonld"
-	filePlain  = "summary.txt"
+	fileStatus    = "status.json"
+	fileBadgeJSON = "badge.json"
+	fileBadgeSVG  = "badge.svg"
+	fileJSONLD    = "boundary.jsonld"
+	filePlain     = "summary.txt"
 )
 
-func attestationDir(id string) string { return "attestations/" + id + "/" }
+// Ends of the names of an attestation's files. They share a name that ends in the
+// attestation's id, in one folder for every 256th part of all ids: a folder of its
+// own for each attestation would cost more than everything that is in it.
+const (
+	endPage      = ".html"
+	endStatus    = ".status.json"
+	endBadgeJSON = ".badge.json"
+	endBadgeSVG  = ".badge.svg"
+	endJSONLD    = ".jsonld"
+	endBundle    = ".sigstore.json"
+	endPacket    = ".tar"
+)
 
-// boundaryOf is the view of one attestation, for a page from which prefix leads
-// to the attestation's folder.
-func (e *evidence) boundaryOf(prefix string, theme Theme, now time.Time) *boundary {
-	b := e.outlineOf(prefix, theme, now)
+// attestationFolder is where everything about attestations is.
+const attestationFolder = "attestations"
+
+// attestationStem is what the addresses of an attestation's files begin with,
+// seen from the site's root.
+func attestationStem(id string) string { return attestationFolder + "/" + id[:2] + "/" + id }
+
+// boundaryOf is the view of one attestation, for a page from which stem leads to
+// the attestation's files.
+func (e *evidence) boundaryOf(stem string, theme Theme, now time.Time) *boundary {
+	b := e.outlineOf(stem, theme, now)
 	if b.Claim != nil {
-		e.fillClaim(b.Claim, prefix+"index.html")
+		e.fillClaim(b.Claim, stem+endPage)
 		b.Claim.FAQ = append(b.Claim.FAQ, themeFAQ(theme)...)
 	}
 	return b
 }
 
 // outlineOf is the view without what only the trust-boundary page shows.
-func (e *evidence) outlineOf(prefix string, theme Theme, now time.Time) *boundary {
-	page := prefix + "index.html"
+func (e *evidence) outlineOf(stem string, theme Theme, now time.Time) *boundary {
+	page := stem + endPage
 	b := &boundary{
 		ID:             e.id,
 		Kind:           e.name(),
 		State:          e.stateChip(),
 		Facts:          e.recordFacts(now),
-		Files:          downloads(prefix),
+		Files:          downloads(stem),
 		Gaps:           theme.KnownGaps,
 		TechniquesHref: page + "#techniques",
 		PlainHref:      filePlain,
@@ -103,12 +121,12 @@ func stateWord(s State, codes []string) chip {
 	return chip{Word: "Stale", Glyph: "stale", Class: "hold"}
 }
 
-func downloads(prefix string) []download {
+func downloads(stem string) []download {
 	return []download{
-		{Title: "Evidence", Href: prefix + "index.html"},
-		{Title: "Signed bundle", Href: prefix + fileBundle, Download: true},
-		{Title: "Packet", Href: prefix + filePacket, Download: true},
-		{Title: "Status (JSON)", Href: prefix + fileStatus},
+		{Title: "Evidence", Href: stem + endPage},
+		{Title: "Signed bundle", Href: stem + endBundle, Download: true},
+		{Title: "Packet", Href: stem + endPacket, Download: true},
+		{Title: "Status (JSON)", Href: stem + endStatus},
 	}
 }
 

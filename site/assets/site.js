@@ -72,9 +72,11 @@
   }
 
   // A member that live.json does not have is not compared.
-  function drifted(live, attested) {
-    return Object.entries(live).some(([name, value]) =>
-      typeof value === "object" ? drifted(value, (attested || {})[name]) : value !== (attested || {})[name]);
+  function drifted(live) {
+    const attested = Object.fromEntries(watch.fabric.split(" ").map((pair) => pair.split("=").map(decodeURIComponent)));
+    const { isolation, ...rest } = live;
+    for (const name in isolation) rest["isolation." + name] = isolation[name];
+    return Object.keys(rest).some((name) => rest[name] !== (attested[name] || ""));
   }
 
   async function compare() {
@@ -90,7 +92,7 @@
       const live = await fetchJSON(watch.live);
       if (live.image && !watch.images.split(" ").includes(live.image)) withdraw("image-drift");
       else if (live.policy && live.policy !== watch.policy) withdraw("policy-drift");
-      else if (live.fabric && drifted(live.fabric, JSON.parse(watch.fabric))) withdraw("fabric-drift");
+      else if (live.fabric && drifted(live.fabric)) withdraw("fabric-drift");
     } catch { /* as above */ }
   }
 

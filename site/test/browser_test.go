@@ -17,6 +17,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -167,7 +168,7 @@ func TestBrowser(t *testing.T) {
 		t.Cleanup(s.Close)
 		c.Sites[name], c.Folders[name] = s.URL+"/", x.dir
 	}
-	c.Packet = filepath.Join(current.dir, filepath.Dir(current.result.Primary.Page), "packet.tar")
+	c.Packet = archiveOf(current)
 	c.Unpacked = current.packet.WriteDir(t, t.TempDir())
 	c.OtherKey = otherKey(t)
 	results, err := drive(t, c)
@@ -225,6 +226,11 @@ func allOK(results map[string]outcome, checks []string) bool {
 	return true
 }
 
+// archiveOf is the packet that a site offers of its primary attestation.
+func archiveOf(x fixture) string {
+	return filepath.Join(x.dir, strings.TrimSuffix(x.result.Primary.Page, ".html")+".tar")
+}
+
 func otherKey(t *testing.T) string {
 	t.Helper()
 	k, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -242,7 +248,7 @@ func otherKey(t *testing.T) string {
 func TestArchive(t *testing.T) {
 	f := newFixtures(t, t.TempDir())
 	x := f.held("held")
-	b, err := os.Open(filepath.Join(x.dir, filepath.Dir(x.result.Primary.Page), "packet.tar"))
+	b, err := os.Open(archiveOf(x))
 	if err != nil {
 		t.Fatal(err)
 	}

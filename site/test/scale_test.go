@@ -7,10 +7,12 @@ import (
 	"context"
 	"crypto/x509"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"runtime/pprof"
 	"strconv"
 	"syscall"
@@ -118,9 +120,26 @@ func buildScale(dir string) error {
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
 		return err
 	}
-	f.RSS = u.Maxrss * 1024
+	if f.RSS, err = peakMemory(); err != nil {
+		return err
+	}
 	f.CPU = time.Duration(u.Utime.Nano() + u.Stime.Nano()).Seconds()
 	return json.NewEncoder(os.Stdout).Encode(f)
+}
+
+// peakMemory is the most that this process has held. (The figure of getrusage
+// would include the parent's, from before exec.)
+func peakMemory() (int64, error) {
+	b, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		return 0, err
+	}
+	m := regexp.MustCompile(`VmHWM:\s+(\d+) kB`).FindSubmatch(b)
+	if m == nil {
+		return 0, errors.New("no VmHWM in /proc/self/status")
+	}
+	n, err := strconv.ParseInt(string(m[1]), 10, 64)
+	return n << 10, err
 }
 
 func runScale(t *testing.T, dir string) scaleFigures {

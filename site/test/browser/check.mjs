@@ -175,8 +175,7 @@ const kinds = {
 
   async stale([what, name]) {
     const path = await pathOf("live", name || "index");
-    const prefix = path.startsWith("attestations/") ? "" : "";
-    const reply = (change) => (page) => page.route(/\/(status|live)\.json$/, async (route) => {
+    const reply = (change) => (page) => page.route(/[/.](status|live)\.json$/, async (route) => {
       const response = await route.fetch();
       const json = await response.json();
       const which = new URL(route.request().url()).pathname.endsWith("live.json") ? "live" : "status";
@@ -211,7 +210,7 @@ const kinds = {
       "critical-escape": (which, j) => { if (which === "status") { j.state = "held"; j.codes = ["critical-escape"]; } },
       "page-outdated": (which, j) => { if (which === "status") j.attestation = "sha256:" + "9".repeat(64); },
     };
-    const o = await open("live", prefix + path, {}, reply(changes[what]));
+    const o = await open("live", path, {}, reply(changes[what]));
     await withdrawn(o.page, what);
     assert.deepEqual(o.faults, []);
     await o.close();
