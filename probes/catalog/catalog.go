@@ -117,7 +117,7 @@ const (
 func (r Requirement) OfPolicy() bool {
 	switch r {
 	case NeedsInjection, NeedsBroker, NeedsNoInternet, NeedsAllowedHost, NeedsNoPrivate, NeedsSecondHost, NeedsWrite, NeedsBlockedPath,
-		NeedsWildcard, NeedsModel, NeedsNoMetadata, NeedsBlockedPort, NeedsBlockedMethod, NeedsBlockedScheme, NeedsInspection:
+		NeedsWildcard, NeedsModel, NeedsNoMetadata, NeedsBlockedPort, NeedsBlockedMethod, NeedsBlockedScheme, NeedsBlockedHost, NeedsInspection:
 		return true
 	}
 	return false

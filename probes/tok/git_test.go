@@ -8,7 +8,7 @@ import (
 
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/go-git/go-git/v5/plumbing/format/packfile"
-	"github.com/go-git/go-git/v5/plumbing/object"
+	gitobject "github.com/go-git/go-git/v5/plumbing/object"
 	"github.com/go-git/go-git/v5/storage/memory"
 )
 
@@ -20,7 +20,7 @@ func TestOrphan(t *testing.T) {
 	if err := packfile.UpdateObjectStorage(store, bytes.NewReader(raw)); err != nil {
 		t.Fatal(err)
 	}
-	commit, err := object.GetCommit(store, plumbing.NewHash(id))
+	commit, err := gitobject.GetCommit(store, plumbing.NewHash(id))
 	if err != nil {
 		t.Fatal(err)
 	}
