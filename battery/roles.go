@@ -115,6 +115,12 @@ func (r *roles) target(e *policy.Evaluator) {
 	post.Method = "POST"
 	r.write = e.Request(post).Allowed()
 	r.blocked = blockedBeside(e, r.allowed.Request)
+	for _, b := range e.Policy().Block {
+		if b.Match != policy.MatchCIDR && len(b.Ports)+len(b.Methods)+len(b.Paths) == 0 {
+			r.blocked.Host = b.Host
+			break
+		}
+	}
 }
 
 // blockedBeside looks for things that the policy refuses close to an allowed
@@ -224,6 +230,7 @@ func (r *roles) unmet() map[catalog.Requirement]string {
 	miss(r.allowed == nil, catalog.NeedsAllowedHost, "the policy allows no host")
 	miss(!r.write, catalog.NeedsWrite, "the policy allows no request with a body at the allowed host")
 	miss(r.blocked.Path == "", catalog.NeedsBlockedPath, "the policy refuses no path at the allowed host")
+	miss(r.blocked.Host == "", catalog.NeedsBlockedHost, "the policy names no host as blocked")
 	miss(r.wildcard == "", catalog.NeedsWildcard, "the policy allows no names below a domain")
 	miss(r.metadata, catalog.NeedsNoMetadata, "the policy opens a metadata service")
 	miss(r.blocked.Port == 0, catalog.NeedsBlockedPort, "the policy refuses no port of the allowed host")
