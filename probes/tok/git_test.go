@@ -42,7 +42,7 @@ func TestEmptyPack(t *testing.T) {
 
 func TestUpdateBytes(t *testing.T) {
 	u := update{old: zeroID, new: strings.Repeat("1", 40), ref: "refs/heads/x", pack: []byte("PACK")}
-	want := "006b" + zeroID + " " + strings.Repeat("1", 40) + " refs/heads/x\x00 report-status0000PACK"
+	want := "0071" + zeroID + " " + strings.Repeat("1", 40) + " refs/heads/x\x00 report-status0000PACK"
 	if got := string(u.bytes()); got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
