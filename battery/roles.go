@@ -48,9 +48,9 @@ type injected struct {
 }
 
 // assign finds the parts in a policy.
-func assign(e *policy.Evaluator) (*roles, error) {
+func assign(e *policy.Evaluator, p *policy.Policy) (*roles, error) {
 	r := &roles{hosts: map[string]string{}, internet: e.OpensInternet(), private: e.OpensPrivate(), metadata: e.OpensMetadata()}
-	r.target(e)
+	r.target(e, p)
 	r.secrets(e)
 	r.broker(e)
 	r.model(e.Policy())
@@ -66,7 +66,7 @@ const openTarget = "www.wallproof-world.example"
 
 // target picks the allowed host: one whose requests the proxy sees, that takes a
 // GET and asks for no credential is best.
-func (r *roles) target(e *policy.Evaluator) {
+func (r *roles) target(e *policy.Evaluator, p *policy.Policy) {
 	best := -1
 	for _, s := range e.Allowed(maxSamples) {
 		name := s.Request.Host.String()
@@ -115,7 +115,7 @@ func (r *roles) target(e *policy.Evaluator) {
 	post.Method = "POST"
 	r.write = e.Request(post).Allowed()
 	r.blocked = blockedBeside(e, r.allowed.Request)
-	for _, b := range e.Policy().Block {
+	for _, b := range p.Block {
 		if b.Match != policy.MatchCIDR && len(b.Ports)+len(b.Methods)+len(b.Paths) == 0 {
 			r.blocked.Host = b.Host
 			break

@@ -107,7 +107,7 @@ func newRun(ctx context.Context, opt Options) (*run, error) {
 	if r.policyDigest, err = opt.Policy.Digest(); err != nil {
 		return nil, err
 	}
-	if r.roles, err = assign(r.evaluator); err != nil {
+	if r.roles, err = assign(r.evaluator, opt.Policy); err != nil {
 		return nil, err
 	}
 	if r.driver, err = opt.Driver.Describe(ctx); err != nil {
