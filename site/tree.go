@@ -9,6 +9,7 @@ import (
 	"path"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -71,12 +72,28 @@ func replaceable(dir string) error {
 	if err != nil {
 		return fmt.Errorf("site: output folder: %w", err)
 	}
-	b, err := readBounded(filepath.Join(dir, historyFile), history.MaxBytes)
-	if err == nil {
-		_, err = history.Parse(b)
-	}
+	err = isHistory(filepath.Join(dir, historyFile))
 	if err != nil {
 		return fmt.Errorf("site: %s is not empty and holds no site of an earlier build (%w); choose another output folder or empty this one", dir, err)
+	}
+	return nil
+}
+
+// isHistory looks for the schema's name at the beginning of a file. The history
+// is read in full elsewhere.
+func isHistory(name string) error {
+	f, err := os.Open(name)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	head := make([]byte, 512)
+	n, err := io.ReadFull(f, head)
+	if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) {
+		return err
+	}
+	if !strings.Contains(string(head[:n]), strconv.Quote(history.Schema)) {
+		return fmt.Errorf("%s is no history", name)
 	}
 	return nil
 }
