@@ -117,7 +117,7 @@ func (r *roles) target(e *policy.Evaluator, p *policy.Policy) {
 	r.blocked = blockedBeside(e, r.allowed.Request)
 	for _, b := range p.Block {
 		if b.Match != policy.MatchCIDR && len(b.Ports)+len(b.Methods)+len(b.Paths) == 0 {
-			r.blocked.Host = b.Host
+			r.blocked.Host, r.blocked.Addr = b.Host, hostPair(b.Host, 0)
 			break
 		}
 	}
