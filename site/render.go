@@ -114,7 +114,7 @@ func shorten(name string, b []byte) []byte {
 	case ".css":
 		s := cssComment.ReplaceAllString(string(b), "")
 		s = strings.Join(strings.Fields(s), " ")
-		return []byte(cssTight.ReplaceAllString(s, "$1") + "\n")
+		return []byte(cssTight.ReplaceAllStringFunc(s, tighten) + "\n")
 	case ".js":
 		var w strings.Builder
 		for line := range strings.Lines(string(b)) {
@@ -127,7 +127,10 @@ func shorten(name string, b []byte) []byte {
 	return b
 }
 
+// tighten keeps the sign of a match and drops the spaces around it.
+func tighten(match string) string { return strings.TrimSpace(match) }
+
 var (
 	cssComment = regexp.MustCompile(`(?s)/\*.*?\*/`)
-	cssTight   = regexp.MustCompile(` ?([{};]) ?`)
+	cssTight   = regexp.MustCompile(` ?([{};,]) ?|(\b): `)
 )

@@ -1,0 +1,16 @@
+package site
+
+import "testing"
+
+func TestShorten(t *testing.T) {
+	for _, c := range []struct{ name, in, want string }{
+		{"a.css", "/* x\n y */\n.a > .b, .c:hover {\n  color: red;\n  margin: clamp(1rem, 2vw + 1rem, 3rem) 0;\n}\n", ".a > .b,.c:hover{color:red;margin:clamp(1rem,2vw + 1rem,3rem) 0;}\n"},
+		{"a.css", "@media (min-width: 60rem) { a :focus { content: \"+\"; } }", "@media (min-width:60rem){a :focus{content:\"+\";}}\n"},
+		{"a.js", "// why\n\nconst a = \"// kept\"; // kept too\n  b();\n", "const a = \"// kept\"; // kept too\nb();\n"},
+		{"a.svg", "<svg> </svg>\n", "<svg> </svg>\n"},
+	} {
+		if got := string(shorten(c.name, []byte(c.in))); got != c.want {
+			t.Errorf("%s: %q, want %q", c.name, got, c.want)
+		}
+	}
+}
