@@ -6,7 +6,8 @@ type cut struct {
 	files     []string            // patterns of files that are left out
 	only      map[string][]string // of a folder's Go files only these stay
 	functions map[string][]string // functions, methods and types that are left out of a file
-	instead   map[string]string   // what stands in a file's place, or is added
+	instead   map[string]string   // what stands in a file's place
+	added     map[string]string   // files that are added
 	imports   map[string]string   // import paths that become others, in the whole module
 }
 
@@ -14,14 +15,22 @@ type cut struct {
 // or a file system.
 var cuts = []cut{
 	{
-		// access(2), which js does not have. Nothing here writes a file.
-		module:  "github.com/in-toto/in-toto-golang",
-		instead: map[string]string{"in_toto/util_unix.go": "package in_toto\n\nimport \"errors\"\n\nfunc isWritable(string) error { return errors.New(\"no file system\") }\n"},
+		// Everything but the types of statements: running commands, reading layouts,
+		// keys in files, access(2).
+		module:    "github.com/in-toto/in-toto-golang",
+		only:      map[string][]string{"in_toto": {"attestations.go"}},
+		functions: map[string][]string{"in_toto/attestations.go": {"LinkStatement"}},
+		added:     map[string]string{"in_toto/payload.go": "package in_toto\n\n// PayloadType is the payload type of statements.\nconst PayloadType = \"application/vnd.in-toto+json\"\n"},
+	},
+	{
+		// Signatures over image names, and asking for a password.
+		module:    "github.com/sigstore/sigstore",
+		functions: map[string][]string{"pkg/signature/util.go": {"SignImage", "VerifyImageSignature"}},
 	},
 	{
 		// The log's service, as client, server and gateway.
 		module: "github.com/sigstore/rekor-tiles/v2",
-		files:  []string{"pkg/generated/protobuf/*_grpc.pb.go", "pkg/generated/protobuf/*.pb.gw.go"},
+		files:  []string{"pkg/generated/protobuf/rekor_service*.go"},
 	},
 	{
 		// Asking a log for proofs.
@@ -59,6 +68,12 @@ var cuts = []cut{
 		functions: map[string][]string{"interfaces.go": {"AuthorizerFunc", "AuthorizerFunc.Authorize", "Authorizer"}},
 	},
 	{
+		// A packet's policy is canonical JSON; YAML is what people write.
+		module:  "go.yaml.in/yaml/v3",
+		only:    map[string][]string{".": {}},
+		instead: map[string]string{"yaml.go": noYAML},
+	},
+	{
 		// Loading from files and addresses, and YAML.
 		module: "github.com/go-openapi/swag",
 		only:   map[string][]string{".": {"jsonutils_iface.go", "typeutils_iface.go"}},
@@ -73,7 +88,7 @@ var cuts = []cut{
 		module:    "github.com/go-openapi/errors",
 		functions: map[string][]string{"api.go": {"ServeError"}},
 		imports:   map[string]string{"net/http": "github.com/go-openapi/errors/http"},
-		instead:   map[string]string{"http/http.go": statusCodes},
+		added:     map[string]string{"http/http.go": statusCodes},
 	},
 }
 
@@ -94,6 +109,54 @@ func FileOrURLReadCloser(_ context.Context, url string, content []byte) (io.Read
 	}
 	return io.NopCloser(bytes.NewReader(content)), nil
 }
+`
+
+// noYAML reads nothing.
+const noYAML = `package yaml
+
+import (
+	"errors"
+	"io"
+)
+
+// Kind is a node's kind.
+type Kind uint32
+
+// The kinds.
+const (
+	DocumentNode Kind = 1 << iota
+	SequenceNode
+	MappingNode
+	ScalarNode
+	AliasNode
+)
+
+// Style is how a node is written.
+type Style uint32
+
+// TaggedStyle marks a node with a tag.
+const TaggedStyle Style = 1
+
+// Node is a part of a document.
+type Node struct {
+	Kind               Kind
+	Style              Style
+	Tag, Value, Anchor string
+	Content            []*Node
+	Line, Column       int
+}
+
+// ShortTag returns no tag.
+func (n *Node) ShortTag() string { return n.Tag }
+
+// Decoder reads no document.
+type Decoder struct{}
+
+// NewDecoder returns a Decoder.
+func NewDecoder(io.Reader) *Decoder { return &Decoder{} }
+
+// Decode refuses.
+func (*Decoder) Decode(interface{}) error { return errors.New("yaml: not read here") }
 `
 
 // noCurrency knows no currency, so that every text is refused as one.

@@ -125,8 +125,11 @@ func (c cut) copy(from, to string) error {
 	if err != nil {
 		return err
 	}
-	if err := c.add(to, met); err != nil {
-		return err
+	for name, text := range c.added {
+		p := filepath.Join(to, filepath.FromSlash(name))
+		if err := errors.Join(os.MkdirAll(filepath.Dir(p), 0o755), os.WriteFile(p, []byte(text), 0o644)); err != nil {
+			return err
+		}
 	}
 	for _, want := range c.wanted() {
 		if !met[want] {
@@ -136,23 +139,11 @@ func (c cut) copy(from, to string) error {
 	return nil
 }
 
-// add writes what stands in no file's place.
-func (c cut) add(to string, met map[string]bool) error {
-	for name, text := range c.instead {
-		p := filepath.Join(to, filepath.FromSlash(name))
-		if _, err := os.Stat(filepath.Dir(p)); err == nil || met[name] {
-			continue
-		}
-		met[name] = true
-		if err := errors.Join(os.MkdirAll(filepath.Dir(p), 0o755), os.WriteFile(p, []byte(text), 0o644)); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // drops tells whether a file is left out.
 func (c cut) drops(file string, met map[string]bool) bool {
+	if _, replaced := c.instead[file]; replaced {
+		return false
+	}
 	for _, pattern := range c.files {
 		if ok, err := path.Match(pattern, file); ok && err == nil {
 			met[pattern] = true

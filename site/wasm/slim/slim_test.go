@@ -51,7 +51,7 @@ func copied(t *testing.T, c cut) (string, error) {
 func TestCut(t *testing.T) {
 	to, err := copied(t, cut{
 		files: []string{"net/client.go"}, functions: map[string][]string{"a.go": {"Fetch", "Client", "Client.Do"}},
-		instead: map[string]string{"new/new.go": "package new\n"}, imports: map[string]string{"fmt": "example.org/fmt"},
+		added: map[string]string{"new/new.go": "package new\n"}, instead: map[string]string{"net/keep.go": "package net // another\n"}, imports: map[string]string{"fmt": "example.org/fmt"},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -84,6 +84,7 @@ func TestStale(t *testing.T) {
 		"file":     {files: []string{"gone.go"}},
 		"function": {functions: map[string][]string{"a.go": {"Gone"}}},
 		"place":    {functions: map[string][]string{"gone.go": {"Fetch"}}},
+		"instead":  {instead: map[string]string{"gone.go": "package x\n"}},
 		"only":     {only: map[string][]string{"net": {"gone.go"}}},
 	} {
 		if _, err := copied(t, c); err == nil || !strings.Contains(err.Error(), "any more") {
