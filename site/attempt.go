@@ -7,7 +7,6 @@ import (
 	"io/fs"
 
 	"github.com/wallproof/wallproof/attest/packet"
-	"github.com/wallproof/wallproof/probes/catalog"
 	"github.com/wallproof/wallproof/site/history"
 	"github.com/wallproof/wallproof/verify"
 )
@@ -50,7 +49,7 @@ func (b *builder) attempt(j job, contradicted bool) (*attempt, error) {
 	}
 	a.files, a.closer = files, closer
 	a.report = examine(files, b.verifyInput(j), latched, b.now)
-	a.evidence = a.judge(files, latched, contradicted, b.catalog)
+	a.evidence = b.judge(a, files, latched, contradicted)
 	return a, nil
 }
 
@@ -70,10 +69,10 @@ func (b *builder) latched(digest string) []history.Latch {
 
 // judge turns the report into state, record and evidence; the evidence is nil
 // when it does not verify.
-func (a *attempt) judge(files fs.FS, latched []history.Latch, contradicted bool, known map[string]catalog.Technique) *evidence {
+func (b *builder) judge(a *attempt, files fs.FS, latched []history.Latch, contradicted bool) *evidence {
 	state, codes := stateOf(a.report, latched)
 	a.record = &record{State: state, Codes: codes, packet: a.job.packet.Name}
-	e := evidenceOf(a.report, state, known)
+	e := evidenceOf(a.report, state, b.catalog)
 	if e == nil {
 		a.record.State = StateInvalid
 		a.record.Digest = a.job.attestation
@@ -90,7 +89,7 @@ func (a *attempt) judge(files fs.FS, latched []history.Latch, contradicted bool,
 		codes = append(codes, codeContradicted)
 	}
 	var err error
-	if e.edges, err = edgesOf(files); err != nil {
+	if e.edges, err = b.edgesOf(files); err != nil {
 		codes = append(codes, codePolicyUnread)
 		a.messages[codePolicyUnread] = err.Error()
 	}

@@ -63,6 +63,7 @@ type builder struct {
 	base    string // digest of everything that is the same for all packets
 	primary string // image name that index.html is about
 	catalog map[string]catalog.Technique
+	drawn   sync.Map // digest of a policy → its edges
 
 	mu      sync.Mutex
 	history *history.History

@@ -208,13 +208,17 @@ func shortDigest(d string) string {
 }
 
 // edgesOf draws the edges from the policy in the packet, with the evaluator that
-// enforces it.
-func edgesOf(files fs.FS) ([]policy.Edge, error) {
-	b, err := packet.ReadDocument(files, packet.PolicyFile)
+// enforces it. Many attestations share a policy, so what was drawn is kept.
+func (b *builder) edgesOf(files fs.FS) ([]policy.Edge, error) {
+	data, err := packet.ReadDocument(files, packet.PolicyFile)
 	if err != nil {
 		return nil, fmt.Errorf("policy of the packet: %w", err)
 	}
-	p, err := policy.ParseCanonical(b)
+	key := predicate.Digest(data)
+	if known, ok := b.drawn.Load(key); ok {
+		return known.([]policy.Edge), nil
+	}
+	p, err := policy.ParseCanonical(data)
 	if err != nil {
 		return nil, fmt.Errorf("policy of the packet: %w", err)
 	}
@@ -222,7 +226,9 @@ func edgesOf(files fs.FS) ([]policy.Edge, error) {
 	if err != nil {
 		return nil, fmt.Errorf("policy of the packet: %w", err)
 	}
-	return ev.Edges(), nil
+	edges := ev.Edges()
+	b.drawn.Store(key, edges)
+	return edges, nil
 }
 
 // byID indexes a catalogue by technique id.

@@ -79,7 +79,6 @@ type fact struct {
 	Label  string
 	Text   string
 	Digest string
-	Href   string
 	Time   moment
 	Note   string
 	Life   *life

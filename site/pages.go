@@ -261,7 +261,7 @@ func (b *builder) reexamine(j job, files fs.FS, r *record) (*evidence, error) {
 	a := &attempt{job: j}
 	latched := b.latched(j.attestation)
 	a.report = examine(files, b.verifyInput(j), latched, b.now)
-	e := a.judge(files, latched, contains(r.Codes, codeContradicted), b.catalog)
+	e := b.judge(a, files, latched, contains(r.Codes, codeContradicted))
 	if e == nil {
 		return nil, fmt.Errorf("site: %s changed while the site was being built", j.packet.Name)
 	}

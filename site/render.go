@@ -59,6 +59,15 @@ var snippets = template.FuncMap{
 	"chip": func(c chip) template.HTML {
 		return template.HTML(`<span class="chip ` + html.EscapeString(c.Class) + `">` + glyph(c.Glyph) + html.EscapeString(c.Word) + `</span>`) //nolint:gosec // escaped
 	},
+	"facts": func(fs []fact) template.HTML {
+		var b strings.Builder
+		b.WriteString(`<dl class="facts">`)
+		for _, f := range fs {
+			f.write(&b)
+		}
+		b.WriteString("\n</dl>")
+		return template.HTML(b.String()) //nolint:gosec // escaped
+	},
 	"glyph": func(name string) template.HTML { return template.HTML(glyph(name)) }, //nolint:gosec // escaped
 	"moment": func(m moment) template.HTML {
 		if m.ISO == "" {
@@ -66,6 +75,29 @@ var snippets = template.FuncMap{
 		}
 		return template.HTML(`<time datetime="` + html.EscapeString(m.ISO) + `">` + html.EscapeString(m.Text) + `</time>`) //nolint:gosec // escaped
 	},
+}
+
+// write writes one line of a record.
+func (f fact) write(b *strings.Builder) {
+	b.WriteString("\n<div><dt>" + html.EscapeString(f.Label) + "</dt><dd>")
+	switch {
+	case f.Digest != "":
+		if f.Text != "" {
+			b.WriteString(html.EscapeString(f.Text) + " ")
+		}
+		b.WriteString(`<code class="digest">` + html.EscapeString(f.Digest) + `</code>`)
+	case f.Time.ISO != "":
+		b.WriteString(`<time datetime="` + html.EscapeString(f.Time.ISO) + `">` + html.EscapeString(f.Time.Text) + `</time>`)
+	default:
+		b.WriteString(html.EscapeString(f.Text))
+	}
+	if f.Note != "" {
+		b.WriteString(` <span class="soft small">` + html.EscapeString(f.Note) + `</span>`)
+	}
+	if f.Life != nil {
+		fmt.Fprintf(b, `<svg class="life" viewBox="0 0 100 6" preserveAspectRatio="none" aria-hidden="true"><rect class="whole" width="100" height="6"/><rect class="gone" width="%d" height="6"/></svg>`, f.Life.Percent)
+	}
+	b.WriteString("</dd></div>")
 }
 
 func glyph(name string) string {
