@@ -14,6 +14,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -70,9 +71,36 @@ func run(t testing.TB, name string, args ...string) result {
 
 func wallproof(t testing.TB, args ...string) result { t.Helper(); return run(t, "wallproof", args...) }
 
+// before is what was on the machine before the first test: it is not ours, and
+// no test is blamed for it.
+var before = map[string]bool{}
+
+func TestMain(m *testing.M) {
+	found, err := state()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "e2e:", err)
+		os.Exit(1)
+	}
+	for _, f := range found {
+		fmt.Fprintln(os.Stderr, "e2e: was here before the tests:", f)
+		before[f] = true
+	}
+	os.Exit(m.Run())
+}
+
 // leftovers lists what a run leaves on the machine when it does not clean up.
 func leftovers(t testing.TB) []string {
 	t.Helper()
+	found, err := state()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return slices.DeleteFunc(found, func(f string) bool { return before[f] })
+}
+
+// state lists what of Wallproof's is on the machine: namespaces, folders,
+// mounts and links.
+func state() ([]string, error) {
 	var out []string
 	for _, dir := range []string{"/run/netns", "/var/lib/wallproof/runs", "/run/wallproof", "/run/wallproof/gvisor"} {
 		entries, err := os.ReadDir(dir)
@@ -87,7 +115,7 @@ func leftovers(t testing.TB) []string {
 	}
 	mounts, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
 	for _, line := range strings.Split(string(mounts), "\n") {
 		if strings.Contains(line, "wallproof-") {
@@ -96,9 +124,9 @@ func leftovers(t testing.TB) []string {
 	}
 	links, err := filepath.Glob("/sys/class/net/wallproof*")
 	if err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
-	return append(out, links...)
+	return append(out, links...), nil
 }
 
 // TestMain1DemoEndToEnd is the main job: all of it goes as it should, and the
