@@ -68,6 +68,9 @@ func (e *Evaluator) build(pp PhasePolicy) *Error {
 		}
 		for _, b := range e.policy.Broker {
 			extra = append(extra, b.Host)
+			if u, err := host.ParseURL(b.API); err == nil && !u.Host.IsAddr() {
+				extra = append(extra, u.Host.Name())
+			}
 		}
 	}
 	set, err := newRuleSet(pp, extra)
@@ -79,18 +82,34 @@ func (e *Evaluator) build(pp PhasePolicy) *Error {
 		return nil
 	}
 	e.addRules()
-	e.brokers = map[uint32][]*Broker{}
-	for i := range e.policy.Broker {
-		b := &e.policy.Broker[i]
-		id, _ := set.names.Find(b.Host)
-		e.brokers[id] = append(e.brokers[id], b)
-		set.names.At(id).flags |= nodeBroker
-	}
+	e.addBrokers()
 	e.services = map[string]*Service{}
 	for i := range e.policy.Services {
 		e.services[e.policy.Services[i].Name] = &e.policy.Services[i]
 	}
 	return nil
+}
+
+// addBrokers marks the hosts that leases are used at: those of the git
+// repositories, and those of the REST interfaces, where reads of a brokered
+// repository get a lease too. The proxy has to see requests to either.
+func (e *Evaluator) addBrokers() {
+	e.brokers, e.forges = map[uint32][]*Broker{}, map[uint32][]uint16{}
+	for i := range e.policy.Broker {
+		b := &e.policy.Broker[i]
+		id, _ := e.set.names.Find(b.Host)
+		e.brokers[id] = append(e.brokers[id], b)
+		e.set.names.At(id).flags |= nodeBroker
+		switch u, err := host.ParseURL(b.API); {
+		case err != nil:
+		case u.Host.IsAddr():
+			e.forgesAt = append(e.forgesAt, netip.AddrPortFrom(u.Host.Addr(), u.Port))
+		default:
+			id, _ := e.set.names.Find(u.Host.Name())
+			e.forges[id] = append(e.forges[id], u.Port)
+			e.set.names.At(id).flags |= nodeForge
+		}
+	}
 }
 
 func (e *Evaluator) addRules() {

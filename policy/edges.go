@@ -73,9 +73,14 @@ func (e *Evaluator) Edges() []Edge {
 var forges = []string{"github.com", "gitlab.com", "bitbucket.org", "codeberg.org", "git.sr.ht", "dev.azure.com"}
 
 // reachable returns the hosts of a list that are reachable at port 443 and
-// named by an entry, and whether any is reachable at all.
+// named by an entry, each once, and whether any is reachable at all.
 func (e *Evaluator) reachable(names []string) (named []string, any bool) {
+	seen := map[string]bool{}
 	for _, name := range names {
+		if seen[name] {
+			continue
+		}
+		seen[name] = true
 		h, err := host.Parse(name)
 		if err != nil {
 			continue

@@ -20,6 +20,8 @@ type Evaluator struct {
 	services map[string]*Service
 	inject   injections
 	brokers  map[uint32][]*Broker // by name id
+	forges   map[uint32][]uint16  // ports of brokers' REST interfaces, by name id
+	forgesAt []netip.AddrPort     // those whose host is an address
 }
 
 // Request is what a proxy knows once it has read a request's head.
@@ -86,6 +88,9 @@ func (e *Evaluator) name(h host.Host, port uint16) (Decision, bool) {
 		}
 		if n.flags&nodeBroker != 0 && walk.exact() {
 			intercept = intercept || e.brokersAt(walk.id, port)
+		}
+		if n.flags&nodeForge != 0 && walk.exact() {
+			intercept = intercept || e.forgeAt(walk.id, port)
 		}
 	}
 	if special != "" && !(g.decided && g.verdict == Allow && e.names(g.by, h.Name())) {
@@ -157,7 +162,7 @@ func (e *Evaluator) literal(a netip.Addr, port uint16) (Decision, bool) {
 		return !g.decided
 	})
 	d := e.decision(&g)
-	d.Intercept = g.conditional || e.inject.atAddress(a, port)
+	d.Intercept = g.conditional || e.inject.atAddress(a, port) || e.forgeAtAddress(a, port)
 	return d, g.conditional
 }
 

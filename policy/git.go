@@ -1,6 +1,8 @@
 package policy
 
 import (
+	"net/netip"
+	"slices"
 	"strings"
 
 	"github.com/wallproof/wallproof/policy/host"
@@ -36,6 +38,20 @@ func (l Lease) AllowsPush(ref string) bool {
 func (e *Evaluator) brokersAt(id uint32, port uint16) bool {
 	for _, b := range e.brokers[id] {
 		if b.Port == port || port == 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// forgeAt says whether the node is the host of a broker's REST interface at port.
+func (e *Evaluator) forgeAt(id uint32, port uint16) bool {
+	return port == 0 || slices.Contains(e.forges[id], port)
+}
+
+func (e *Evaluator) forgeAtAddress(a netip.Addr, port uint16) bool {
+	for _, f := range e.forgesAt {
+		if f.Addr() == a && (f.Port() == port || port == 0) {
 			return true
 		}
 	}

@@ -148,7 +148,7 @@ func TestRouting(t *testing.T) {
 		{"exact blocks", "mode: denylist\nblock: [{host: b.example, exact: true}, {url: 'https://a.example/x'}]\n", RoutingSelective, "", []string{"a.example", "b.example"}, false},
 		{"exact rule", "mode: public\n" + inject("a.example"), RoutingSelective, "", []string{"a.example"}, false},
 		{"model", "mode: public\nmodel: {api: openai, url: 'https://m.example', allow: [m]}\n", RoutingSelective, "", []string{ModelHost}, false},
-		{"broker", "mode: public\n" + brokerDoc("g.example"), RoutingSelective, "", []string{"g.example"}, false},
+		{"broker", "mode: public\n" + brokerDoc("g.example"), RoutingSelective, "", []string{"api.g.example", "g.example"}, false},
 		{"pinned", "mode: public\npacks: [{name: go, pin: {digests: ['" + zeroDigest + "']}}]\n", RoutingSelective, "", []string{"proxy.golang.org", "sum.golang.org"}, false},
 		{"block of a tree", "mode: denylist\nblock: [{host: b.example}]\n", RoutingCatchAll, "the block entry b.example is not for one exact host", nil, false},
 		{"block of a wildcard", "mode: denylist\nblock: [{host: '*.b.example'}]\n", RoutingCatchAll, "the block entry *.b.example is not for one exact host", nil, false},
@@ -281,6 +281,41 @@ func TestExplainJSON(t *testing.T) {
 	d, err := json.Marshal(e.Name(mustHost(t, "b.example"), 443))
 	if err != nil || string(d) != `{"decision":"deny","reason":"default-deny","intercept":false}` {
 		t.Errorf("%s, %v", d, err)
+	}
+}
+
+// A host at which the proxy uses leases is intercepted, and explained so, whether
+// it has the repositories or the REST interface.
+func TestExplainBrokersHosts(t *testing.T) {
+	doc := "mode: allowlist\nallow: [{host: github.com}, {host: api.github.com}, {host: other.example}, {host: 192.0.2.7}, {cidr: 192.0.2.0/24}]\n" + brokerDoc("github.com")
+	byAddr := strings.Replace(doc, "https://api.github.com", "https://192.0.2.7", 1)
+	for _, c := range []struct {
+		doc, url  string
+		intercept bool
+	}{
+		{doc, "https://github.com/", true},
+		{doc, "https://api.github.com/repos/acme/app", true},
+		{doc, "https://other.example/", false},
+		{byAddr, "https://192.0.2.7/", true},
+		{byAddr, "https://192.0.2.8/", false},
+		{byAddr, "https://api.github.com/", false},
+	} {
+		x := mustCompile(t, c.doc).Explain(c.url)
+		if !x.Allowed() || x.Intercept != c.intercept {
+			t.Errorf("%s: %+v", c.url, x)
+		}
+		if want := map[bool]string{true: "terminated", false: "untouched"}[c.intercept]; !strings.Contains(strings.Join(x.Notes, " "), want) {
+			t.Errorf("%s: %v", c.url, x.Notes)
+		}
+	}
+}
+
+// A host that several lists name is named once.
+func TestEdgesNameHostsOnce(t *testing.T) {
+	for _, e := range mustCompile(t, "mode: allowlist\npacks: [pypi]\nallow: [{host: pypi.org, ports: [443, 80]}]\n").Edges() {
+		if strings.Count(e.Description, "pypi.org") > 1 {
+			t.Errorf("%s: %s", e.ID, e.Description)
+		}
 	}
 }
 

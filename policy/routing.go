@@ -1,6 +1,10 @@
 package policy
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/wallproof/wallproof/policy/host"
+)
 
 // Routing is how a sandbox's connections reach the proxy.
 type Routing string
@@ -58,6 +62,9 @@ func (e *Evaluator) Routing() RoutingPlan {
 		}
 		for _, b := range p.Broker {
 			hosts = append(hosts, b.Host)
+			if u, err := host.ParseURL(b.API); err == nil {
+				hosts = append(hosts, u.Host.String())
+			}
 		}
 		if p.Model != nil {
 			hosts = append(hosts, ModelHost)

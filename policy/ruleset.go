@@ -42,6 +42,7 @@ const (
 	nodeBroker               // is a broker's host
 	nodeLoopback             // is a name of the machine itself
 	nodeMetadata             // is a name of a metadata service
+	nodeForge                // is the host of a broker's REST interface
 )
 
 // pathRules are the rules with a path of one node: allow in rules[allow:block],

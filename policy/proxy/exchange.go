@@ -21,6 +21,9 @@ func (o *origin) exchange(ctx context.Context, r *rules, q *request, wantH2 bool
 	if !d.Allowed() && !o.waived(q, d) {
 		return nil, denied(d)
 	}
+	if ref := o.agreeOverrides(r, q, ask); ref != nil {
+		return nil, ref
+	}
 	if ref := o.s.useRequest(r); ref != nil {
 		return nil, ref
 	}
@@ -35,6 +38,10 @@ func (o *origin) exchange(ctx context.Context, r *rules, q *request, wantH2 bool
 	ev.Dialled = q.dialled
 	if ref != nil {
 		return nil, ref
+	}
+	if resp.status < 200 && !q.websocket {
+		resp.release(false)
+		return nil, deny(502, ReasonUpstreamResponse) // nobody asked for another protocol
 	}
 	if ref := o.clean(q, resp); ref != nil {
 		resp.release(false)
@@ -119,6 +126,13 @@ func (o *origin) clean(q *request, resp *response) *refusal {
 		httpx.StripHopByHop(&resp.header)
 	}
 	resp.header.Filter(func(f httpx.Field) bool { return !dropped(f.Name) })
+	if trailer := resp.trailer; trailer != nil {
+		resp.trailer = func() httpx.Header {
+			h := trailer()
+			h.Filter(func(f httpx.Field) bool { return !dropped(f.Name) && !httpx.ForbiddenTrailer(f.Name) })
+			return h
+		}
+	}
 	red := o.s.live.Get()
 	if red.Empty() || o.s.breaks.skip(redaction) {
 		return nil

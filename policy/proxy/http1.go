@@ -173,13 +173,8 @@ func (x *session) request(req *httpx.Request, t target, uri string, ev *Event) b
 // tunnel.
 func (x *session) agree(req *httpx.Request, q *request) *refusal {
 	b := x.o.s.breaks
-	switch q.method {
-	case "CONNECT":
+	if isTunnelOrTrace(q.method, b) {
 		return deny(405, ReasonMethodRefused)
-	case "TRACE", "TRACK":
-		if !b.skip(traceRefusal) {
-			return deny(405, ReasonMethodRefused)
-		}
 	}
 	if req.Header.Has("Sec-WebSocket-Key") && !req.WebSocket {
 		return deny(400, ReasonUpgrade)
@@ -202,6 +197,13 @@ func (x *session) agree(req *httpx.Request, q *request) *refusal {
 		q.target = claimed
 	}
 	return nil
+}
+
+// isTunnelOrTrace finds methods that open a tunnel or reflect a request with
+// what was injected into it. Some servers read them in any case.
+func isTunnelOrTrace(method string, b Breaks) bool {
+	return strings.EqualFold(method, "CONNECT") ||
+		(strings.EqualFold(method, "TRACE") || strings.EqualFold(method, "TRACK")) && !b.skip(traceRefusal)
 }
 
 // take moves header and body over into the proxy's own request.

@@ -129,7 +129,7 @@ type stream2 struct {
 // into the proxy's own form.
 func (h *stream2) take(hr *http.Request, q *request) *refusal {
 	b := h.o.s.breaks
-	if hr.Method == "CONNECT" || (hr.Method == "TRACE" || hr.Method == "TRACK") && !b.skip(traceRefusal) {
+	if isTunnelOrTrace(hr.Method, b) {
 		return deny(405, ReasonMethodRefused)
 	}
 	// Whatever its scheme says, the request came over TLS and goes on over TLS.

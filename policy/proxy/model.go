@@ -61,6 +61,10 @@ func (o *origin) exchangeModel(ctx context.Context, r *rules, q *request, ev *Ev
 	if refused != nil {
 		return nil, refused
 	}
+	if resp.status < 200 {
+		resp.release(false)
+		return nil, deny(502, ReasonUpstreamResponse)
+	}
 	resp.header.Filter(func(f httpx.Field) bool {
 		return strings.EqualFold(f.Name, "Content-Type") || strings.EqualFold(f.Name, "Content-Encoding") || strings.EqualFold(f.Name, "Retry-After") || strings.EqualFold(f.Name, "Request-Id") || strings.EqualFold(f.Name, "X-Request-Id")
 	})

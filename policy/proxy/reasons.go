@@ -26,6 +26,7 @@ const (
 	ReasonNotProxyRequest  = "not-a-proxy-request"   // origin form at the explicit listener, or the other way round
 	ReasonEarlyData        = "early-data"            // bytes after CONNECT before its answer
 	ReasonPlaceholder      = "placeholder-unbound"   // a placeholder goes where its secret may not
+	ReasonOverride         = "request-override"      // a field says another method or path, and a credential depends on it
 	ReasonSecretMissing    = "secret-missing"        // a rule names a secret that this run does not have
 	ReasonUpgrade          = "bad-upgrade"           // a malformed WebSocket upgrade
 	ReasonConnections      = "too-many-connections"  //

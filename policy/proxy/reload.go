@@ -67,7 +67,7 @@ func (s *Server) dropDenied(r *rules) {
 		if t == nil {
 			return
 		}
-		if d := r.ev.Name(t.host, t.port); !d.Allowed() || r.intercepts(*t, d) && c.spliced.Load() {
+		if d := r.ev.Name(t.host, t.port); !d.Allowed() || d.Intercept && c.spliced.Load() {
 			_ = c.Close()
 		}
 	})

@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	"github.com/wallproof/wallproof/policy"
-	"github.com/wallproof/wallproof/policy/host"
 	"github.com/wallproof/wallproof/policy/proxy/redact"
 )
 
@@ -18,9 +17,6 @@ type rules struct {
 	// holders finds placeholders in a request; nil without any.
 	holders    *redact.Redactor
 	generation uint64
-	// forges are the REST interfaces of brokers: reads of a brokered repository
-	// get a lease there, so the proxy has to see them.
-	forges map[target]bool
 }
 
 // isService says whether t is a service of the run, which only the operator's
@@ -28,9 +24,6 @@ type rules struct {
 func (r *rules) isService(t target) bool {
 	return r.ev.Name(t.host, t.port).Reason == policy.ReasonService
 }
-
-// intercepts says whether requests to t have to be seen.
-func (r *rules) intercepts(t target, d policy.Decision) bool { return d.Intercept || r.forges[t] }
 
 // secret is one resolved secret.
 type secret struct {
@@ -54,12 +47,6 @@ func compileRules(cfg *Config, generation uint64) (*rules, error) {
 	r := &rules{ev: ev, policy: doc, secrets: map[string]*secret{}, generation: generation}
 	if err := r.bindSecrets(cfg); err != nil {
 		return nil, err
-	}
-	r.forges = map[target]bool{}
-	for i := range doc.Broker {
-		if u, err := host.ParseURL(doc.Broker[i].API); err == nil {
-			r.forges[target{u.Host, u.Port}] = true
-		}
 	}
 	return r, r.compileRedaction(cfg)
 }

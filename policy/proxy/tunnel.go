@@ -124,7 +124,7 @@ func (o *origin) serveTLS(t *target, hello tlsx.Hello) {
 	o.c.dst.Store(dst)
 	// An encrypted ClientHello may hide another name. Whoever only pretends to
 	// have one goes on with a terminated connection; a real one fails.
-	if r.intercepts(*dst, d) || hello.ECH {
+	if d.Intercept || hello.ECH {
 		o.intercept(r, *dst, &ev)
 		return
 	}

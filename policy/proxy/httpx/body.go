@@ -203,7 +203,7 @@ func (b *Body) readTrailer() error {
 		return e
 	}
 	for _, f := range fields {
-		if forbiddenTrailer(f.Name) {
+		if ForbiddenTrailer(f.Name) {
 			return refuse(400, ReasonChunk, "trailer field that belongs into the head")
 		}
 	}
@@ -211,7 +211,9 @@ func (b *Body) readTrailer() error {
 	return nil
 }
 
-func forbiddenTrailer(name string) bool {
+// ForbiddenTrailer says whether a field frames, routes or describes a message and
+// so may not stand behind its body (RFC 9110, section 6.5.1).
+func ForbiddenTrailer(name string) bool {
 	switch strings.ToLower(name) {
 	case "host", "authorization", "cookie", "set-cookie", "content-encoding", "content-type", "content-range":
 		return true
