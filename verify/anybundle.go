@@ -40,7 +40,7 @@ func CheckBundle(in BundleInput) error {
 	if err := b.UnmarshalJSON(in.Bundle); err != nil {
 		return fmt.Errorf("read bundle: %w", err)
 	}
-	tr, _, err := trustedRoot(Input{TrustedRoot: in.TrustedRoot, At: in.At})
+	tr, err := NewVerifier(in.TrustedRoot, "", nil).root()
 	if err != nil {
 		return err
 	}

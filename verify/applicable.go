@@ -32,7 +32,7 @@ func (i *inspection) applicable() {
 		facts[r] = e.Fact
 	}
 	for n, e := range entries {
-		want := firstUnmet(i.by[e.Technique].RequiresOf(e.Variant), facts)
+		want := firstUnmet(i.known.by[e.Technique].RequiresOf(e.Variant), facts)
 		if want != catalog.Requirement(e.NotApplicable) {
 			i.fail(CheckOutcomes, CodeNotApplicable, fmt.Sprintf("%s says %q of what it requires and is unmet, the other entries give %q", nameOf(e), e.NotApplicable, want), entryAt(n))
 			return

@@ -8,7 +8,6 @@ import (
 	"github.com/sigstore/sigstore-go/pkg/verify"
 
 	"github.com/wallproof/wallproof/attest/predicate"
-	"github.com/wallproof/wallproof/verify/trustroot"
 )
 
 var zeroTime time.Time
@@ -49,8 +48,7 @@ func (l *lines) failed() (Check, bool) {
 // authenticator checks bundles against one trust.
 type authenticator struct {
 	trust   Trust
-	root    *root.TrustedRoot
-	given   bool // root was given, not the embedded one
+	shared  *Verifier
 	at      time.Time
 	require []Requirement
 }
@@ -67,27 +65,6 @@ type authentic struct {
 	// statement was read here, because it reads the statement too and would name
 	// fewer reasons.
 	whole func() error
-}
-
-// trustedRoot reads the root that was given, or the embedded one.
-func trustedRoot(in Input) (*root.TrustedRoot, *TrustedRoot, error) {
-	data, info := in.TrustedRoot, &TrustedRoot{Source: "given"}
-	if data == nil {
-		var err error
-		if data, err = trustroot.PublicGood(); err != nil {
-			return nil, nil, err
-		}
-		info.Source = "embedded"
-		info.Date = trustroot.PublicGoodDate.Format(time.DateOnly)
-		info.Age = fmt.Sprintf("%dd", max(0, int(in.At.Sub(trustroot.PublicGoodDate).Hours()/24)))
-	} else if in.TrustedRootDigest != "" {
-		if err := trustroot.Check(data, in.TrustedRootDigest); err != nil {
-			return nil, nil, err
-		}
-	}
-	info.Digest = predicate.Digest(data)
-	tr, err := trustroot.Parse(data)
-	return tr, info, err
 }
 
 // authenticate checks a bundle from its bytes to its place in a log, and

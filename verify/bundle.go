@@ -74,6 +74,13 @@ func readBundle(data []byte) (*envelope, Code, error) {
 	return e, "", nil
 }
 
+// witnessed tells whether a log or a timestamp authority says something about
+// the signature, so that a trusted root is needed to hear it.
+func (e *envelope) witnessed() bool {
+	m := e.bundle.GetVerificationMaterial()
+	return len(m.GetTlogEntries()) > 0 || len(m.GetTimestampVerificationData().GetRfc3161Timestamps()) > 0
+}
+
 // logIndex is the index of the first log entry, or "".
 func (e *envelope) logIndex() string {
 	entries := e.bundle.GetVerificationMaterial().GetTlogEntries()

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/sigstore/sigstore-go/pkg/fulcio/certificate"
+	"github.com/sigstore/sigstore-go/pkg/root"
 	"github.com/sigstore/sigstore-go/pkg/verify"
 )
 
@@ -26,11 +27,12 @@ func (a *authenticator) byIdentity(e *envelope, out *authentic, file string, l *
 		l.fail(CheckSigner, CodeSignerNotIdentity, "the bundle is signed by a bare key, but an identity was given: ask for the key instead", file)
 		return false
 	}
-	if a.root == nil {
-		l.fail(CheckSigner, CodeTrustedRoot, "an identity can only be checked against a trusted root", "")
+	tr, err := a.shared.root()
+	if err != nil {
+		l.fail(CheckSigner, CodeTrustedRoot, err.Error(), "")
 		return false
 	}
-	if err := verify.VerifySignature(e.sig, e.content, a.root); err != nil {
+	if err := verify.VerifySignature(e.sig, e.content, tr); err != nil {
 		l.fail(CheckSignature, CodeSignatureInvalid, "the signature is not by the certificate's key over these bytes: "+err.Error(), file)
 		return false
 	}
@@ -40,11 +42,11 @@ func (a *authenticator) byIdentity(e *envelope, out *authentic, file string, l *
 		return false
 	}
 	l.pass(CheckSignature, CodeSignatureOK, algorithm+" over the exact bytes of the statement", file)
-	times, ok := a.identityTimes(e, out, file, l)
-	if !ok || !a.certificate(leaf, times, file, l) || !a.named(leaf, identity, algorithm, out, file, l) {
+	times, ok := a.identityTimes(e, tr, out, file, l)
+	if !ok || !a.certificate(leaf, tr, times, file, l) || !a.named(leaf, identity, algorithm, out, file, l) {
 		return false
 	}
-	out.whole = wholly(e, a.root, verify.WithCertificateIdentity(identity), a.trust.Identity.options()...)
+	out.whole = wholly(e, tr, verify.WithCertificateIdentity(identity), a.trust.Identity.options()...)
 	return true
 }
 
@@ -90,14 +92,14 @@ func (i *Identity) options() []verify.VerifierOption {
 
 // identityTimes finds the trusted times at which the certificate must have been
 // valid. An integrated time counts only where the log promised it by signature.
-func (a *authenticator) identityTimes(e *envelope, out *authentic, file string, l *lines) ([]time.Time, bool) {
-	logTimes, logErr, logged := logTimes(e, a.root)
+func (a *authenticator) identityTimes(e *envelope, tr *root.TrustedRoot, out *authentic, file string, l *lines) ([]time.Time, bool) {
+	logTimes, logErr, logged := logTimes(e, tr)
 	if logged && logErr != nil {
 		l.fail(CheckTransparency, CodeTransparencyBad, logErr.Error(), file)
 		return nil, false
 	}
-	stamps, stampErr, stamped := stampTimes(e, a.root)
-	if stamped && stampErr != nil && (a.given || len(logTimes) == 0) {
+	stamps, stampErr, stamped := stampTimes(e, tr)
+	if stamped && stampErr != nil && (a.shared.given || len(logTimes) == 0) {
 		l.fail(CheckTime, CodeTimeTimestampBad, stampErr.Error(), file)
 		return nil, false
 	}
@@ -131,7 +133,7 @@ func (a *authenticator) identityTimes(e *envelope, out *authentic, file string, 
 }
 
 // certificate checks the chain at each time, and the certificate log.
-func (a *authenticator) certificate(leaf *x509.Certificate, times []time.Time, file string, l *lines) bool {
+func (a *authenticator) certificate(leaf *x509.Certificate, tr *root.TrustedRoot, times []time.Time, file string, l *lines) bool {
 	// Go cannot parse a subject alternative name of type otherName, which the
 	// summary reads by itself; the library drops it from the critical extensions
 	// that are left over in its own run as a whole, and so does this copy.
@@ -145,7 +147,7 @@ func (a *authenticator) certificate(leaf *x509.Certificate, times []time.Time, f
 			return false
 		}
 		var err error
-		if chains, err = verify.VerifyLeafCertificate(at, &c, a.root); err != nil {
+		if chains, err = verify.VerifyLeafCertificate(at, &c, tr); err != nil {
 			l.fail(CheckSigner, CodeCertificateChain, "the certificate leads to no authority of the trusted root: "+err.Error(), file)
 			return false
 		}
@@ -153,7 +155,7 @@ func (a *authenticator) certificate(leaf *x509.Certificate, times []time.Time, f
 	if a.trust.Identity.WithoutSCT {
 		return true
 	}
-	if err := verify.VerifySignedCertificateTimestamp(chains, 1, a.root); err != nil {
+	if err := verify.VerifySignedCertificateTimestamp(chains, 1, tr); err != nil {
 		l.fail(CheckSigner, CodeCertificateSCT, "the certificate is in no certificate log of the trusted root: "+err.Error(), file)
 		return false
 	}

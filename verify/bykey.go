@@ -21,8 +21,11 @@ func (a *authenticator) byKey(e *envelope, out *authentic, file string, l *lines
 		return false
 	}
 	var tr root.TrustedMaterial
-	if a.root != nil {
-		tr = a.root
+	if e.witnessed() {
+		if tr, err = a.shared.root(); err != nil {
+			l.fail(CheckSigner, CodeTrustedRoot, err.Error(), "")
+			return false
+		}
 	}
 	material, err := keyMaterial(a.trust.Key, tr)
 	if err != nil {
@@ -54,7 +57,7 @@ func (a *authenticator) keyTime(e *envelope, material root.TrustedMaterial, out 
 	case len(stamps) > 0:
 		out.signed, out.signer.Time = stamps[0].Time, "timestamp"
 		l.pass(CheckTime, CodeTimeTimestamp, "signed before "+stamps[0].Time.UTC().Format(timeFormat)+", by a timestamp authority", file)
-	case stamped && a.given:
+	case stamped && a.shared.given:
 		l.fail(CheckTime, CodeTimeTimestampBad, "a timestamp that no authority of the trusted root gave: "+stampErr.Error(), file)
 		return false
 	case len(logTimes) > 0 && logErr == nil:
@@ -75,7 +78,7 @@ func (a *authenticator) transparency(e *envelope, logged bool, err error, out *a
 	case logged && err == nil:
 		out.signer.LogIndex = e.logIndex()
 		l.pass(CheckTransparency, CodeTransparencyOK, "in a transparency log at index "+out.signer.LogIndex, file)
-	case logged && a.given:
+	case logged && a.shared.given:
 		l.fail(CheckTransparency, CodeTransparencyBad, err.Error(), file)
 		return false
 	case a.requires(RequireLog):

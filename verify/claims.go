@@ -184,7 +184,7 @@ func (v *verification) reported(check string) bool {
 
 // vectorsKnown refuses a statement that leaves a vector out.
 func (v *verification) vectorsKnown() bool {
-	want := vectors(v.in.Catalogue)
+	want := vectors(v.shared.known().list)
 	var have []string
 	for _, x := range v.boundary.Battery.Vectors {
 		have = append(have, x.Vector)
@@ -197,9 +197,6 @@ func (v *verification) vectorsKnown() bool {
 }
 
 func vectors(list []catalog.Technique) []string {
-	if list == nil {
-		list = catalog.All()
-	}
 	var out []string
 	for _, t := range list {
 		if !slices.Contains(out, string(t.Vector)) {

@@ -12,7 +12,7 @@ import (
 // true and goes on after faults: what somebody with the trusted key who wants to
 // sign a false packet would do. It is nil where the packet cannot be read at all.
 func ForgeDerived(p fs.FS, catalogue []catalog.Technique) *Derived {
-	i := inspection{packet: p, catalogue: catalogue}
+	i := inspection{packet: p, known: know(catalogue)}
 	i.run(nil)
 	d := i.derived
 	if d.Manifest == nil || d.Redaction == nil || d.Files == nil {

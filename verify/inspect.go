@@ -35,7 +35,7 @@ type Derived struct {
 // line; Derived is nil when there is one. catalogue may be nil, for the one that
 // this verifier carries.
 func Inspect(p fs.FS, catalogue []catalog.Technique) (*Derived, []Check) {
-	i := inspection{packet: p, catalogue: catalogue}
+	i := inspection{packet: p, known: NewVerifier(nil, "", catalogue).known()}
 	i.run(nil)
 	if _, failed := i.failed(); failed {
 		return nil, i.list
@@ -46,10 +46,9 @@ func Inspect(p fs.FS, catalogue []catalog.Technique) (*Derived, []Check) {
 // inspection is the state of reading one packet.
 type inspection struct {
 	lines
-	packet    fs.FS
-	catalogue []catalog.Technique
-	by        map[string]catalog.Technique // the same by id
-	derived   Derived
+	packet  fs.FS
+	known   *known
+	derived Derived
 	// authentic tells which files have the content that was signed. Nil means
 	// that there is no statement and every file counts.
 	authentic map[string]bool
@@ -61,10 +60,7 @@ func (i *inspection) trusted(name string) bool { return i.authentic == nil || i.
 // run does all checks on the packet itself. b is the signed statement's
 // predicate, or nil.
 func (i *inspection) run(b *predicate.Boundary) {
-	if i.catalogue == nil {
-		i.catalogue = catalog.All()
-	}
-	i.derived.catalogue, i.by = i.catalogue, byID(i.catalogue)
+	i.derived.catalogue = i.known.list
 	if !i.files(b) {
 		for _, name := range []string{CheckManifest, CheckObservations, CheckCatalogue, CheckOutcomes, CheckRedaction} {
 			i.skip(name, CodeNotAuthenticated, "the files of the packet could not be listed", "")
@@ -190,9 +186,8 @@ func (i *inspection) sameHead(have manifest.Summary, want predicate.Battery) boo
 // judgeAgain checks the catalogue and computes every outcome anew.
 func (i *inspection) judgeAgain() {
 	m := i.derived.Manifest
-	known, err := CatalogueDigest(i.catalogue)
-	if err != nil || m.Run.CatalogDigest != known {
-		i.fail(CheckCatalogue, CodeCatalogueUnknown, "judged against catalogue "+m.Run.CatalogDigest+"; this verifier knows "+known+
+	if i.known.err != nil || m.Run.CatalogDigest != i.known.digest {
+		i.fail(CheckCatalogue, CodeCatalogueUnknown, "judged against catalogue "+m.Run.CatalogDigest+"; this verifier knows "+i.known.digest+
 			": verify with the version that recorded it, "+m.Run.Tool.Version, packet.ManifestFile+":1")
 		i.skip(CheckOutcomes, CodeNotAuthenticated, "outcomes cannot be judged against an unknown catalogue", "")
 		return
@@ -201,7 +196,7 @@ func (i *inspection) judgeAgain() {
 		i.skip(CheckOutcomes, CodeNotAuthenticated, "an entry is not of the catalogue", "")
 		return
 	}
-	i.pass(CheckCatalogue, CodeCatalogueOK, fmt.Sprintf("%d techniques, %s", len(i.catalogue), known), packet.ManifestFile+":1")
+	i.pass(CheckCatalogue, CodeCatalogueOK, fmt.Sprintf("%d techniques, %s", len(i.known.list), i.known.digest), packet.ManifestFile+":1")
 	i.applicable()
 	i.outcomes()
 }

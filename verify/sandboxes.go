@@ -13,7 +13,7 @@ import (
 // placed checks that an attempt of a phase ran in the sandbox that the catalogue
 // has for it, and that who saw it there saw it there.
 func (i *inspection) placed(s side, n int, e manifest.Technique) bool {
-	t, known := i.by[e.Technique]
+	t, known := i.known.by[e.Technique]
 	if !known {
 		return true // refused with the catalogue
 	}

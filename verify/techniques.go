@@ -7,7 +7,6 @@ import (
 	"github.com/wallproof/wallproof/attest/manifest"
 	"github.com/wallproof/wallproof/attest/packet"
 	"github.com/wallproof/wallproof/battery/judge"
-	"github.com/wallproof/wallproof/probes/catalog"
 	"github.com/wallproof/wallproof/probes/nonce"
 )
 
@@ -24,7 +23,7 @@ func (i *inspection) techniques() bool {
 	seen := map[string]bool{}
 	ok := true
 	for n, e := range i.derived.Manifest.Techniques {
-		t, known := i.by[e.Technique]
+		t, known := i.known.by[e.Technique]
 		switch {
 		case !known || !slices.Contains(t.Variants, e.Variant):
 			i.fail(CheckCatalogue, CodeCatalogueTechnique, nameOf(e)+" is not in the catalogue", entryAt(n))
@@ -41,14 +40,6 @@ func (i *inspection) techniques() bool {
 	return ok
 }
 
-func byID(list []catalog.Technique) map[string]catalog.Technique {
-	by := make(map[string]catalog.Technique, len(list))
-	for _, t := range list {
-		by[t.ID] = t
-	}
-	return by
-}
-
 // outcomes judges every entry again and compares.
 func (i *inspection) outcomes() {
 	key, ok := i.nonceKey()
@@ -59,7 +50,7 @@ func (i *inspection) outcomes() {
 	m := i.derived.Manifest
 	differ := 0
 	for n, e := range m.Techniques {
-		v := judge.Judge(i.by[e.Technique], e, judge.Proofs{Control: proof(key, e.Control), Attack: proof(key, e.Attack)})
+		v := judge.Judge(i.known.by[e.Technique], e, judge.Proofs{Control: proof(key, e.Control), Attack: proof(key, e.Attack)})
 		if string(v.Outcome) != e.Outcome || v.Reason != e.Reason || !slices.Equal(e.Findings, v.Findings) {
 			if differ++; differ <= maxListed {
 				i.fail(CheckOutcomes, CodeOutcomesDiffer, fmt.Sprintf("%s is recorded as %.40s (%.60s); its observations give %s (%s)",
@@ -69,7 +60,7 @@ func (i *inspection) outcomes() {
 		e.Outcome, e.Reason = string(v.Outcome), v.Reason
 		i.derived.Judged = append(i.derived.Judged, e)
 	}
-	i.derived.Vectors = judge.Vectors(i.catalogue, i.derived.Judged)
+	i.derived.Vectors = judge.Vectors(i.known.list, i.derived.Judged)
 	if differ == 0 {
 		i.pass(CheckOutcomes, CodeOutcomesOK, fmt.Sprintf("%d outcomes follow from what both sides saw", len(m.Techniques)), packet.ManifestFile)
 	}

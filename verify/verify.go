@@ -14,22 +14,17 @@ import (
 
 // Verify checks evidence and reports every line. It never returns early for
 // want of one check, and it never uses bytes that it did not authenticate.
+//
+// Who verifies many keeps a Verifier.
 func Verify(in Input) Report {
-	v := &verification{in: in}
-	v.report.Times.Checked = manifest.FormatTime(in.At)
-	v.run()
-	v.report.Checks = inOrder(v.list)
-	v.report.Verdict = v.report.verdict()
-	if v.evidence != nil {
-		v.report.Evidence = v.evidence
-	}
-	return v.report
+	return NewVerifier(in.TrustedRoot, in.TrustedRootDigest, in.Catalogue).Verify(in)
 }
 
 // verification is the state of one Verify.
 type verification struct {
 	lines
 	in       Input
+	shared   *Verifier
 	auth     *authenticator
 	report   Report
 	evidence *Evidence
@@ -109,14 +104,15 @@ func readBundleFile(p fs.FS, name string) ([]byte, error) {
 }
 
 func (v *verification) authenticator() bool {
-	a := &authenticator{trust: v.in.Trust, given: v.in.TrustedRoot != nil, at: v.in.At, require: v.in.Require}
-	tr, info, err := trustedRoot(v.in)
-	if err != nil {
-		v.fail(CheckSigner, CodeTrustedRoot, err.Error(), "")
-		return false
+	a := &authenticator{trust: v.in.Trust, shared: v.shared, at: v.in.At, require: v.in.Require}
+	// A root that was given must be good even where no signature needs it.
+	if v.shared.given {
+		if _, err := v.shared.root(); err != nil {
+			v.fail(CheckSigner, CodeTrustedRoot, err.Error(), "")
+			return false
+		}
 	}
-	a.root = tr
-	v.report.TrustedRoot = info
+	v.report.TrustedRoot = v.shared.describe(v.in.At)
 	v.auth = a
 	return true
 }
@@ -216,7 +212,7 @@ func (v *verification) packet() {
 		}
 		return
 	}
-	i := inspection{packet: v.in.Packet, catalogue: v.in.Catalogue}
+	i := inspection{packet: v.in.Packet, known: v.shared.known()}
 	i.run(&v.boundary)
 	v.list = append(v.list, i.list...)
 	if i.derived.Manifest == nil || !i.trusted(packet.ManifestFile) {
