@@ -23,9 +23,11 @@ type Options struct {
 	Agent string   // path of the static wallproof-agent
 	State string   // folder for what lives as long as the run; "" means the default
 
-	// Only limits the run to these techniques. The others are missing from the
-	// manifest, and so their vectors are inconclusive.
-	Only []string
+	// Select limits the run to a part of the catalogue; nil means all of it. What
+	// is left out is missing from the manifest, and so its vector is inconclusive.
+	Select *manifest.Selection
+	// Series is the run's place among repeated ones, nil for one by itself.
+	Series *manifest.Series
 
 	// AttemptTimeout bounds one attempt; 0 means DefaultAttemptTimeout.
 	AttemptTimeout time.Duration
@@ -52,7 +54,8 @@ type Result struct {
 	Packet   string // path of the packet
 	Run      manifest.Run
 	Vectors  []judge.Summary
-	Critical int64 // escaped variants of critical techniques
+	Critical int64                // escaped variants of critical techniques
+	Entries  []manifest.Technique // one judged entry a variant, in the catalogue's order
 	Summary  manifest.Summary
 	Ignored  int // lines on the probes' output that did not authenticate
 }

@@ -48,6 +48,7 @@ type run struct {
 	control      *phase
 	attack       *phase
 	snapshots    *snapshots
+	techniques   []catalog.Technique // that this run is about
 	plan         []planned
 	facts        map[string]string // isolation, as measured inside
 }
@@ -98,6 +99,9 @@ func newRun(ctx context.Context, opt Options) (*run, error) {
 	}
 	r.id, r.nonceKey = hex.EncodeToString(secret[:4]), secret[4:]
 	var err error
+	if r.techniques, err = choose(opt.Select); err != nil {
+		return nil, err
+	}
 	if r.evaluator, err = policy.Compile(opt.Policy); err != nil {
 		return nil, err
 	}
@@ -161,7 +165,7 @@ func (r *run) execute(ctx context.Context) (*Result, error) {
 	if err := r.openPhases(ctx); err != nil {
 		return nil, err
 	}
-	r.plan = plan(r.selected(), r.unmet())
+	r.plan = plan(r.techniques, r.unmet())
 	if err := r.writeRun(started); err != nil {
 		return nil, err
 	}
@@ -170,20 +174,6 @@ func (r *run) execute(ctx context.Context) (*Result, error) {
 	}
 	r.step("", "judge and record")
 	return r.record()
-}
-
-// selected are the techniques that this run is about.
-func (r *run) selected() []catalog.Technique {
-	if len(r.opt.Only) == 0 {
-		return catalog.All()
-	}
-	var out []catalog.Technique
-	for _, t := range catalog.All() {
-		if slices.Contains(r.opt.Only, t.ID) {
-			out = append(out, t)
-		}
-	}
-	return out
 }
 
 // openPhases builds both phases side by side; nothing untrusted runs yet but
@@ -232,6 +222,8 @@ func (r *run) writeRun(started string) error {
 		ProbeDigest:  probe, CatalogDigest: catalog.Digest(), Tool: r.opt.Tool,
 		Host:          manifest.Host{Kernel: kernelRelease(), Arch: runtime.GOARCH},
 		Enforcement:   enforcement,
+		Selection:     r.opt.Select,
+		Series:        r.opt.Series,
 		Substitutions: substitutions(),
 		Started:       started,
 	})
@@ -316,7 +308,7 @@ func (r *run) record() (*Result, error) {
 		return nil, err
 	}
 	return &Result{Packet: r.rec.dir, Vectors: judge.Vectors(catalog.All(), entries), Critical: judge.CriticalEscapes(catalog.All(), entries),
-		Summary: sum, Ignored: r.control.ignored + r.attack.ignored + r.snapshots.ignored}, nil
+		Entries: entries, Summary: sum, Ignored: r.control.ignored + r.attack.ignored + r.snapshots.ignored}, nil
 }
 
 // permittedServices are where secrets arrive because the policy injects them

@@ -42,7 +42,7 @@ func (p *phase) worldConfig() witness.Config {
 // nonces lists every nonce of the phase, heartbeats included.
 func (p *phase) nonces() []string {
 	var out []string
-	for _, item := range plan(p.r.selected(), nil) {
+	for _, item := range plan(p.r.techniques, nil) {
 		out = append(out, p.r.nonceOf(item, p.name))
 	}
 	for _, box := range []string{boxWork, boxAgent} {

@@ -28,6 +28,8 @@ type Run struct {
 	Host          Host        `json:"host"`
 	Enforcement   Enforcement `json:"enforcement"`
 	Admission     *Admission  `json:"admission,omitempty"` // absent: no admission policy was configured
+	Selection     *Selection  `json:"selection,omitempty"` // absent: the whole catalogue was run
+	Series        *Series     `json:"series,omitempty"`    // absent: a run by itself
 	Substitutions []string    `json:"substitutions"`       // what stood in for the real thing during the test
 	Started       string      `json:"started"`             // RFC 3339, UTC, milliseconds
 }
@@ -94,6 +96,22 @@ type Admission struct {
 	State        string `json:"state"`
 	PolicyDigest string `json:"policyDigest,omitempty"`
 	Detail       string `json:"detail,omitempty"` // e.g. the key or identity that vouched for it
+}
+
+// Selection is what the operator asked for in place of the whole catalogue. What
+// it leaves out has no entry, so that no vector that it touches is conclusive.
+type Selection struct {
+	Vectors []string `json:"vectors,omitempty"` // only these
+	Only    []string `json:"only,omitempty"`    // only these techniques
+	Skip    []string `json:"skip,omitempty"`    // not these techniques
+}
+
+// Series is the place of a run among repeated ones, so that one of several
+// cannot pass for the only one.
+type Series struct {
+	ID    string `json:"id"`    // the same for every run of the series
+	Index int64  `json:"index"` // from 1
+	Of    int64  `json:"of"`
 }
 
 // Technique is one technique variant: what both sides saw in the control and

@@ -1,6 +1,7 @@
 package judge
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/wallproof/wallproof/attest/manifest"
@@ -208,6 +209,21 @@ func BenchmarkJudge(b *testing.B) {
 	for b.Loop() {
 		if Judge(reach, e, Proofs{Control: proofC, Attack: proofA}).Outcome != Blocked {
 			b.Fatal("not blocked")
+		}
+	}
+}
+
+// TestMissingIsSaidOnce: what was left out is named, in as few lines as it takes.
+func TestMissingIsSaidOnce(t *testing.T) {
+	list := []catalog.Technique{
+		{ID: "NET-A", Vector: catalog.NET, Variants: []string{"a", "b"}}, {ID: "NET-B", Vector: catalog.NET, Variants: []string{"a", "b"}},
+		{ID: "IMD-A", Vector: catalog.IMD, Variants: []string{"a", "b"}},
+	}
+	entries := []manifest.Technique{{Technique: "NET-A", Variant: "a", Outcome: string(Blocked)}}
+	want := map[catalog.Vector][]string{catalog.NET: {"NET-A/b: missing", "NET-B: missing"}, catalog.IMD: {"IMD: missing"}}
+	for _, s := range Vectors(list, entries) {
+		if !slices.Equal(s.Reasons, want[s.Vector]) || s.Outcome != Inconclusive {
+			t.Errorf("%s: %s %q, want inconclusive %q", s.Vector, s.Outcome, s.Reasons, want[s.Vector])
 		}
 	}
 }

@@ -17,6 +17,9 @@ type Summary struct {
 	Reasons  []string // "TECHNIQUE/variant: reason" of everything that kept the vector from being conclusive, and of escapes
 }
 
+// reasonMissing is said of what a manifest has no entry for.
+const reasonMissing = "missing"
+
 // severities, worst first.
 var severities = []catalog.Severity{catalog.Critical, catalog.High, catalog.Medium, catalog.Low}
 
@@ -55,16 +58,16 @@ func Vectors(techniques []catalog.Technique, entries []manifest.Technique) []Sum
 
 func vector(v catalog.Vector, techniques []catalog.Technique, recorded map[string]manifest.Technique) Summary {
 	s := Summary{Vector: v, Totals: map[Outcome]int64{}}
-	open := false // something required was not conclusive
+	open, untouched := false, true // something required was not conclusive; no technique has any entry
 	for _, t := range techniques {
 		s.Severity = Worse(s.Severity, t.Severity)
-		skipped, meaningless := 0, 0
+		skipped, meaningless, missing := 0, 0, 0
 		for _, variant := range t.Variants {
 			key := t.ID + "/" + variant
 			e, ok := recorded[key]
 			if !ok {
-				open = true
-				s.Reasons = append(s.Reasons, key+": missing")
+				missing++
+				s.Reasons = append(s.Reasons, key+": "+reasonMissing)
 				continue
 			}
 			o := Outcome(e.Outcome)
@@ -83,12 +86,24 @@ func vector(v catalog.Vector, techniques []catalog.Technique, recorded map[strin
 				skipped++
 			}
 		}
+		if missing > 0 {
+			open = true
+			untouched = untouched && missing == len(t.Variants)
+		} else {
+			untouched = false
+		}
+		if missing > 1 && missing == len(t.Variants) { // one line is enough
+			s.Reasons = append(s.Reasons[:len(s.Reasons)-missing], t.ID+": "+reasonMissing)
+		}
 		// What the stack could not offer leaves a required technique untested; an
 		// edge that the policy does not have leaves nothing to test.
 		if t.Required && skipped == len(t.Variants) && meaningless < skipped {
 			open = true
 			s.Reasons = append(s.Reasons, t.ID+": "+ReasonNeeds)
 		}
+	}
+	if untouched && len(techniques) > 0 {
+		s.Reasons = []string{string(v) + ": " + reasonMissing}
 	}
 	s.Outcome = s.conclude(open)
 	return s

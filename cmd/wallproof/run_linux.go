@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"github.com/urfave/cli/v2"
 	"github.com/wallproof/wallproof/attest/manifest"
@@ -37,11 +39,20 @@ func runCommand() *cli.Command {
 		Usage: "attack a pinned image inside the boundary and write the evidence packet",
 		Description: "Runs every technique twice, once with the boundary removed (it must succeed) and once against the real one, and\n" +
 			"writes DIR/packet. No real secret is resolved: everything that the policy would inject is a canary. Needs root.\n\n" +
+			"--only, --skip and --vector run a part of the catalogue. The manifest says so, and a vector of which anything was left out is\n" +
+			"inconclusive. --repeat N runs N times, each with a packet of its own in DIR/run-N, and reports which variants did not come\n" +
+			"out the same each time in DIR/series.json; one escape is an escape.\n\n" +
 			"Exit code: 0 nothing escaped and every vector is conclusive, 3 an escape or an inconclusive vector, 1 it could not run.\n\n" +
 			"Examples:\n   wallproof run --image registry.example/app@sha256:… --policy policy.yaml --out evidence\n" +
-			"   wallproof run --image ./layout --policy policy.yaml --out evidence --output json",
+			"   wallproof run --image ./layout --policy policy.yaml --out evidence --output json\n" +
+			"   wallproof run --image ./layout --policy policy.yaml --out runs --repeat 5\n" +
+			"   wallproof run --image ./layout --policy policy.yaml --out part --vector IMD --skip IMD-SCAN",
 		Flags: append(imageFlags(), policyFlag(), driverFlag(), outputFlag("text or json"),
-			&cli.StringFlag{Name: "out", Usage: "`DIR` that gets the packet, as DIR/packet"}),
+			&cli.StringFlag{Name: "out", Usage: "`DIR` that gets the packet, as DIR/packet"},
+			&cli.StringSliceFlag{Name: "only", Usage: "run only the technique `ID`; may be repeated"},
+			&cli.StringSliceFlag{Name: "skip", Usage: "leave out the technique `ID`; may be repeated"},
+			&cli.StringSliceFlag{Name: "vector", Usage: "run only the `VECTOR`; may be repeated"},
+			&cli.IntFlag{Name: "repeat", Value: 1, Usage: "run `N` times, and report what did not come out the same"}),
 		Action: func(c *cli.Context) error {
 			if err := needRoot("run"); err != nil {
 				return err
@@ -49,6 +60,11 @@ func runCommand() *cli.Command {
 			opt, err := runOptions(c)
 			if err != nil {
 				return err
+			}
+			if n := c.Int("repeat"); n < 1 {
+				return fmt.Errorf("--repeat %d: at least 1", n)
+			} else if c.IsSet("repeat") {
+				return runSeries(c, opt, n)
 			}
 			res, err := runBattery(c.Context, opt)
 			if err != nil {
@@ -79,7 +95,28 @@ func runOptions(c *cli.Context) (battery.Options, error) {
 	if err != nil {
 		return battery.Options{}, err
 	}
-	return batteryOptions(c.String("driver"), p, img, out)
+	opt, err := batteryOptions(c.String("driver"), p, img, out)
+	opt.Select = selection(c)
+	return opt, err
+}
+
+// selection is the part of the catalogue that the command line names, nil for all
+// of it.
+func selection(c *cli.Context) *manifest.Selection {
+	upper := func(flag string) []string {
+		var out []string
+		for _, s := range c.StringSlice(flag) {
+			if s = strings.ToUpper(strings.TrimSpace(s)); !slices.Contains(out, s) {
+				out = append(out, s)
+			}
+		}
+		return out
+	}
+	s := manifest.Selection{Vectors: upper("vector"), Only: upper("only"), Skip: upper("skip")}
+	if len(s.Vectors)+len(s.Only)+len(s.Skip) == 0 {
+		return nil
+	}
+	return &s
 }
 
 func resolveImage(ctx context.Context, ref string, o image.Options) (*image.Resolved, error) {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 	"github.com/wallproof/wallproof/attest"
+	"github.com/wallproof/wallproof/attest/manifest"
 	"github.com/wallproof/wallproof/attest/packettest"
 )
 
@@ -58,10 +59,11 @@ func makeFixtures(t *testing.T, dir string) (keyFile string, now time.Time) {
 	t.Helper()
 	good := packettest.New(t)
 	for name, p := range map[string]*packettest.Packet{
-		"packet":   good,
-		"escaped":  packettest.New(t, packettest.Key(good.Key), packettest.Escape(good.Catalogue[0].ID)),
-		"norerun":  packettest.New(t, packettest.Key(good.Key), packettest.WithoutRerun()),
-		"unsigned": packettest.New(t, packettest.Key(good.Key), packettest.Unsigned()),
+		"packet":      good,
+		"escaped":     packettest.New(t, packettest.Key(good.Key), packettest.Escape(good.Catalogue[0].ID)),
+		"norerun":     packettest.New(t, packettest.Key(good.Key), packettest.WithoutRerun()),
+		"unsigned":    packettest.New(t, packettest.Key(good.Key), packettest.Unsigned()),
+		"otherdriver": packettest.New(t, packettest.Key(good.Key), packettest.Run(func(r *manifest.Run) { r.Driver.Version += "-next" })),
 	} {
 		if err := os.Rename(p.WriteDir(t, t.TempDir()), filepath.Join(dir, name)); err != nil {
 			t.Fatal(err)

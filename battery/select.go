@@ -1,0 +1,40 @@
+package battery
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/wallproof/wallproof/attest/manifest"
+	"github.com/wallproof/wallproof/probes/catalog"
+)
+
+// choose returns the techniques that a selection is about, in the catalogue's
+// order. A word that the catalogue does not know, or a selection that leaves
+// nothing, is an error.
+func choose(s *manifest.Selection) ([]catalog.Technique, error) {
+	all := catalog.All()
+	if s == nil {
+		return all, nil
+	}
+	for _, ids := range [][]string{s.Only, s.Skip} {
+		for _, id := range ids {
+			if _, ok := catalog.Lookup(id); !ok {
+				return nil, fmt.Errorf("there is no technique %q; `wallproof probes list` lists them", id)
+			}
+		}
+	}
+	for _, v := range s.Vectors {
+		if !slices.Contains(catalog.Vectors(), catalog.Vector(v)) {
+			return nil, fmt.Errorf("there is no vector %q; there are: %v", v, catalog.Vectors())
+		}
+	}
+	out := slices.DeleteFunc(all, func(t catalog.Technique) bool {
+		return (len(s.Vectors) > 0 && !slices.Contains(s.Vectors, string(t.Vector))) ||
+			(len(s.Only) > 0 && !slices.Contains(s.Only, t.ID)) || slices.Contains(s.Skip, t.ID)
+	})
+	if len(out) == 0 {
+		return nil, errors.New("the selection leaves no technique to run; widen --only or --vector, or shorten --skip")
+	}
+	return out, nil
+}
