@@ -11,11 +11,12 @@ BIN     := bin
 OUT     ?= wallproof-demo
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
-.PHONY: build demo test unit e2e generate fmt-check vet staticcheck cross wasm bench breaks clean need-root
+.PHONY: build demo test unit e2e generate check fmt-check vet staticcheck cross wasm bench breaks clean need-root test-runc test-breaks test-conformance test-site bench-proxy
 
 build: $(BIN)/wallproof-runsc ## all binaries into bin/
 	go build -ldflags "$(LDFLAGS)" -o $(BIN)/ ./cmd/wallproof ./cmd/wallproof-probe ./cmd/wallproof-agent
 	go build -tags breaks -ldflags "$(LDFLAGS)" -o $(BIN)/ ./cmd/wallproof-breaks
+	site/wasm/build $(BIN)
 
 # gVisor takes minutes to build when the cache is cold and changes rarely.
 $(BIN)/wallproof-runsc: $(wildcard cmd/wallproof-runsc/*)
@@ -74,6 +75,12 @@ breaks: need-root build ## every seeded break must be noticed
 # The runc drivers need Debian's runc, which is not on every machine.
 test-runc: need-root build ## the drivers on runc
 	go test -tags runc -count 1 ./battery/sandbox/runc
+
+# Pages in a real browser, and a site of 10,000 attestations beside Hugo. Needs
+# chromium, nodejs and npm; hugo where it is to be compared with.
+test-site: ## the pages in a real browser
+	npm ci --no-audit --no-fund --prefix site/test/browser
+	site/test/run
 
 # The hooks themselves, which exist under the tag alone.
 test-breaks: need-root

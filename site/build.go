@@ -11,6 +11,8 @@ import (
 	"runtime"
 	"runtime/debug"
 	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -158,12 +160,35 @@ func (b *builder) survey(ctx context.Context) ([][]job, error) {
 	if err := g.Wait(); err != nil {
 		return nil, err
 	}
-	b.primary = b.in.Primary
-	for _, j := range jobs {
-		b.primary = cmp.Or(b.primary, j.name)
+	if err := b.choosePrimary(jobs); err != nil {
+		return nil, err
 	}
 	return grouped(jobs), nil
 }
+
+// choosePrimary finds the image that index.html is about. One that was asked for
+// and that no packet is about is an error: another would be shown in its place.
+func (b *builder) choosePrimary(jobs []job) error {
+	b.primary = b.in.Primary
+	names := map[string]bool{}
+	for _, j := range jobs {
+		b.primary = cmp.Or(b.primary, j.name)
+		names[j.name] = j.name != ""
+	}
+	if b.in.Primary == "" || names[b.in.Primary] {
+		return nil
+	}
+	var have []string
+	for _, n := range sortedKeys(names) {
+		if n != "" && len(have) < maxNamesTold {
+			have = append(have, strconv.Quote(n))
+		}
+	}
+	return fmt.Errorf("site: no packet is about the image %q; there are: %s", b.in.Primary, cmp.Or(strings.Join(have, ", "), "none that can be read"))
+}
+
+// maxNamesTold bounds the names in a message.
+const maxNamesTold = 10
 
 func grouped(jobs []job) [][]job {
 	slices.SortStableFunc(jobs, func(x, y job) int {

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -76,7 +75,7 @@ type Document struct {
 
 // LoadTheme reads a theme file and the logo that it names.
 func LoadTheme(path string) (Theme, error) {
-	b, err := os.ReadFile(path)
+	b, err := readBounded(path, maxThemeBytes)
 	if err != nil {
 		return Theme{}, fmt.Errorf("theme: %w", err)
 	}
@@ -90,7 +89,7 @@ func LoadTheme(path string) (Theme, error) {
 	if !filepath.IsLocal(t.LogoFile) {
 		return Theme{}, fmt.Errorf("theme: logo %q must lie below the theme file's folder", t.LogoFile)
 	}
-	if t.Logo, err = os.ReadFile(filepath.Join(filepath.Dir(path), t.LogoFile)); err != nil {
+	if t.Logo, err = readBounded(filepath.Join(filepath.Dir(path), t.LogoFile), maxLogoBytes); err != nil {
 		return Theme{}, fmt.Errorf("theme: logo: %w", err)
 	}
 	if err := t.check(); err != nil {

@@ -64,6 +64,14 @@ func newTree(out string) (*tree, error) {
 	return &tree{dir: dir, out: abs}, nil
 }
 
+// Built tells whether a folder holds a built site.
+func Built(dir string) error {
+	if err := isHistory(filepath.Join(dir, historyFile)); err != nil {
+		return fmt.Errorf("site: %s holds no built site (%w); build one first", dir, err)
+	}
+	return nil
+}
+
 func replaceable(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) || (err == nil && len(entries) == 0) {

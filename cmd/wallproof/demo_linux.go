@@ -79,8 +79,8 @@ func (d *demonstration) run(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	d.printf("\n  %s in %.0f s. Look at %s\n", d.style.Paint(term.Green, "✓ everything went as it should"),
-		time.Since(d.started).Seconds(), d.path("site", "index.html"))
+	d.printf("\n  %s in %.0f s. The page is %s; a browser opens it from there, or from\n  %s\n", d.style.Paint(term.Green, "✓ everything went as it should"),
+		time.Since(d.started).Seconds(), d.path("site", "index.html"), d.style.Paint(term.Dim, "wallproof site --serve --out "+d.path("site")))
 	return nil
 }
 

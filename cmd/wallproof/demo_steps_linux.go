@@ -146,7 +146,10 @@ func (d *demonstration) publish(ctx context.Context) error {
 	if err := d.scorecard(); err != nil {
 		return err
 	}
-	if err := d.expect(ctx, false, 0, d.siteArgs("site")...); err != nil {
+	if err := d.writeLive(d.path("policy.yaml"), d.path("live.json")); err != nil {
+		return err
+	}
+	if err := d.expect(ctx, false, 0, d.siteArgs("site", "--live", d.path("live.json"), "--scorecard", d.path("scorecard.json"))...); err != nil {
 		return err
 	}
 	if err := d.quietly(ctx, 0, d.gateArgs(d.path("policy.yaml"))...); err != nil {
@@ -199,7 +202,7 @@ func (d *demonstration) breakPolicy(ctx context.Context) error {
 	if err := d.expect(ctx, false, exitHeld, d.gateArgs(drifted)...); err != nil {
 		return err
 	}
-	if err := d.writeLive(drifted); err != nil {
+	if err := d.writeLive(drifted, d.path("drift", "live.json")); err != nil {
 		return err
 	}
 	d.printf("\n")
@@ -236,8 +239,8 @@ func (d *demonstration) driftedPolicy() (string, error) {
 	return path, nil
 }
 
-// writeLive writes what is deployed now: the same image, another policy.
-func (d *demonstration) writeLive(policyFile string) error {
+// writeLive writes what is deployed now: the attested image, under a policy.
+func (d *demonstration) writeLive(policyFile, out string) error {
 	p, err := readPolicy(policyFile)
 	if err != nil {
 		return err
@@ -254,5 +257,5 @@ func (d *demonstration) writeLive(policyFile string) error {
 	if err != nil {
 		return err
 	}
-	return attest.WriteFile(d.path("drift", "live.json"), live, 0o644)
+	return attest.WriteFile(out, live, 0o644)
 }

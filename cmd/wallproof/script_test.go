@@ -28,7 +28,7 @@ func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata/script",
 		RequireExplicitExec: true,
-		Cmds:                map[string]func(*testscript.TestScript, bool, []string){"exits": exits},
+		Cmds:                map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "serves": serves},
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("NOW", now.Format(time.RFC3339))
 			env.Setenv("KEYFILE", key)
@@ -58,6 +58,7 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 func makeFixtures(t *testing.T, dir string) (keyFile string, now time.Time) {
 	t.Helper()
 	good := packettest.New(t)
+	siteFixtures(t, good.Key, dir)
 	for name, p := range map[string]*packettest.Packet{
 		"packet":      good,
 		"escaped":     packettest.New(t, packettest.Key(good.Key), packettest.Escape(good.Catalogue[0].ID)),

@@ -4,7 +4,9 @@ package sitetest
 
 import (
 	"bytes"
+	"compress/gzip"
 	"encoding/json"
+	"io"
 	"maps"
 	"os"
 	"os/exec"
@@ -18,6 +20,31 @@ import (
 	"github.com/wallproof/wallproof/probes/catalog"
 	"github.com/wallproof/wallproof/site/wasm/engine"
 )
+
+// TestNoPaths: the verifier names no folder of the machine that built it, so
+// that everybody who builds it gets the same bytes.
+func TestNoPaths(t *testing.T) {
+	z, err := gzip.NewReader(bytes.NewReader(verifier(t).Module))
+	if err != nil {
+		t.Fatal(err)
+	}
+	module, err := io.ReadAll(z)
+	if err != nil {
+		t.Fatal(err)
+	}
+	here, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(module) < 1<<20 || !bytes.Contains(module, []byte("sigstore-go")) {
+		t.Fatalf("%d bytes that do not look like the verifier", len(module))
+	}
+	for _, dir := range []string{filepath.Dir(filepath.Dir(here)), "wallproof-slim", "=>\t/"} {
+		if bytes.Contains(module, []byte(dir)) {
+			t.Errorf("the verifier names %s", dir)
+		}
+	}
+}
 
 type engineCase struct {
 	name    string
