@@ -101,7 +101,7 @@ func (s *stand) runFile(ctx context.Context, file string) error {
 		opt.AttemptTimeout = deadTimeout
 	}
 	if !s.all {
-		opt.Only = b.CaughtBy
+		opt.Select = &manifest.Selection{Only: b.CaughtBy}
 	}
 	if _, err := battery.Run(ctx, opt); err != nil {
 		return err
