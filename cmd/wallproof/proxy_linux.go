@@ -4,10 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"net"
-	"net/http"
-	"net/url"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -16,14 +12,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 	"github.com/wallproof/wallproof/policy/proxy"
-	"github.com/wallproof/wallproof/policy/proxy/record"
 	"github.com/wallproof/wallproof/policy/proxy/standalone"
-)
-
-// operatorTimeout bounds a question to a running proxy, maxAnswer its answer.
-const (
-	operatorTimeout = 10 * time.Second
-	maxAnswer       = 64 << 20
 )
 
 // defaultOperator is where a proxy answers its operator: a socket that no
@@ -65,11 +54,52 @@ func proxyCommand() *cli.Command {
 		Subcommands: []*cli.Command{{
 			Name: "status", Usage: "ask a running proxy what it enforces",
 			Description: "Example:\n   wallproof proxy status",
-			Flags:       []cli.Flag{operatorFlag()},
-			Action: func(c *cli.Context) error {
-				return askOperator(c.Context, c.String("operator"), "/v1/status", c.App.Writer)
-			},
-		}},
+			Flags:       []cli.Flag{operatorFlag(), outputFlag("text or json")},
+			Action:      proxyStatus,
+		}, egressAgentCommand()},
+	}
+}
+
+// egressAgentCommand is the far end of the policy's egress tunnel.
+func egressAgentCommand() *cli.Command {
+	return &cli.Command{
+		Name: "agent", Usage: "run the egress agent, through which the traffic of proxies elsewhere leaves",
+		Description: "A proxy whose policy has `egress` sends all its traffic here, over TLS with certificates on both sides. The agent enforces\n" +
+			"the same policy a second time, holds no secret, and records what it refuses.\n\n" +
+			"Example:\n   wallproof proxy agent --policy policy.yaml --listen 10.0.0.5:8443 --cert agent.pem --key agent.key --client-ca proxies.pem",
+		Flags: []cli.Flag{policyFlag(),
+			&cli.StringFlag{Name: "listen", Usage: "`ADDR` for proxies, host:port"},
+			&cli.StringFlag{Name: "cert", Usage: "the agent's certificate, PEM (`FILE`)"},
+			&cli.StringFlag{Name: "key", Usage: "its private key, PEM (`FILE`)"},
+			&cli.StringFlag{Name: "client-ca", Usage: "authority of the proxies that may use it, PEM (`FILE`)"},
+			&cli.StringFlag{Name: "resolver", Usage: "name server in place of the system's (`ADDR`)"},
+			&cli.StringSliceFlag{Name: "resolve", Usage: "answer for a name in advance: `NAME:PORT:ADDR`"},
+			&cli.StringFlag{Name: "log", Usage: "append every decision here (`FILE`, JSON lines)"},
+			&cli.StringFlag{Name: "run", Usage: "`ID` of the run in logs"},
+			&cli.StringFlag{Name: "operator", Usage: "Unix socket for status, logs and metrics (`FILE`); none by default"},
+		},
+		Action: func(c *cli.Context) error {
+			for _, name := range []string{"policy", "listen", "cert", "key", "client-ca"} {
+				if c.String(name) == "" {
+					return fmt.Errorf("the egress agent needs --%s", name)
+				}
+			}
+			second, stop := secondSignal(c.Context)
+			defer stop()
+			return standalone.Run(c.Context, second, standalone.Options{
+				PolicyFile: c.String("policy"), Resolver: c.String("resolver"), Resolve: c.StringSlice("resolve"), LogFile: c.String("log"),
+				RunID: c.String("run"), User: os.Getenv("USER"), Operator: c.String("operator"), Messages: os.Stderr,
+				Listen: []standalone.Listen{{Kind: proxy.KindAgent, Addr: c.String("listen")}},
+				Agent:  &standalone.AgentFiles{Cert: c.String("cert"), Key: c.String("key"), ClientCA: c.String("client-ca")},
+				Ready:  sayListening,
+			})
+		},
+	}
+}
+
+func sayListening(i *standalone.Instance) {
+	for _, a := range i.Addrs {
+		fmt.Fprintln(os.Stderr, "wallproof: listening on "+a.String())
 	}
 }
 
@@ -80,11 +110,7 @@ func proxyAction(c *cli.Context) error {
 	o := standalone.Options{PolicyFile: c.String("policy"), CAOut: c.String("ca-out"), EnvOut: c.String("env-out"), UpstreamCA: c.String("upstream-ca"),
 		Resolver: c.String("resolver"), Resolve: c.StringSlice("resolve"), LogFile: c.String("log"), RunID: c.String("run"), User: os.Getenv("USER"),
 		Operator: c.String("operator"), Messages: os.Stderr,
-		Ready: func(i *standalone.Instance) {
-			for _, a := range i.Addrs {
-				fmt.Fprintln(os.Stderr, "wallproof: listening on "+a.String())
-			}
-		}}
+		Ready: sayListening}
 	for _, l := range []struct {
 		flag  string
 		kinds []proxy.Kind
@@ -124,68 +150,4 @@ func secondSignal(first context.Context) (context.Context, context.CancelFunc) {
 		}
 	}()
 	return ctx, cancel
-}
-
-// askOperator asks a running proxy over its operator's socket.
-func askOperator(ctx context.Context, socket, path string, w io.Writer) error {
-	ctx, cancel := context.WithTimeout(ctx, operatorTimeout)
-	defer cancel()
-	client := http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return new(net.Dialer).DialContext(ctx, "unix", socket)
-	}}}
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://operator"+path, nil)
-	if err != nil {
-		return fmt.Errorf("ask the proxy: %w", err)
-	}
-	resp, err := client.Do(req)
-	if err != nil {
-		return fmt.Errorf("ask the proxy at %s: %w; is it running, and with this --operator?", socket, err)
-	}
-	defer resp.Body.Close()
-	if resp.StatusCode != http.StatusOK {
-		return fmt.Errorf("ask the proxy at %s: it answers %s", socket, resp.Status)
-	}
-	_, err = io.Copy(w, io.LimitReader(resp.Body, maxAnswer))
-	return err
-}
-
-func logsCommand() *cli.Command {
-	flags := []cli.Flag{
-		&cli.StringFlag{Name: "run", Usage: "`ID` of the run"},
-		&cli.StringFlag{Name: "log", Usage: "read a proxy's log in place of asking a running one (`FILE`)"},
-		operatorFlag(),
-	}
-	return &cli.Command{
-		Name: "logs", Usage: "blocked hosts and egress routes: names and counts only",
-		Subcommands: []*cli.Command{
-			{Name: "blocked", Usage: "hosts that were refused", Flags: flags,
-				Description: "Examples:\n   wallproof logs blocked --run 1f2e3d4c\n   wallproof logs blocked --log events.jsonl",
-				Action:      func(c *cli.Context) error { return showLog(c, "blocked-hosts") }},
-			{Name: "routes", Usage: "hosts that were reached, or not, and how", Flags: flags,
-				Description: "Example:\n   wallproof logs routes --log events.jsonl",
-				Action:      func(c *cli.Context) error { return showLog(c, "egress-routes") }},
-		},
-	}
-}
-
-func showLog(c *cli.Context, what string) error {
-	if path := c.String("log"); path != "" {
-		f, err := os.Open(path)
-		if err != nil {
-			return fmt.Errorf("read the log: %w", err)
-		}
-		defer f.Close()
-		r, err := record.Read(f, os.Getenv("USER"))
-		if err != nil {
-			return fmt.Errorf("read the log %s: %w", path, err)
-		}
-		if what == "blocked-hosts" {
-			return printJSON(c.App.Writer, r.Blocked(c.String("run")))
-		}
-		return printJSON(c.App.Writer, r.Routes(c.String("run")))
-	}
-	if c.String("run") == "" {
-		return errors.New("name the run with --run ID, or a log with --log FILE")
-	}
-	return askOperator(c.Context, c.String("operator"), "/v1/runs/"+url.PathEscape(c.String("run"))+"/"+what, c.App.Writer)
 }

@@ -28,7 +28,7 @@ func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata/script",
 		RequireExplicitExec: true,
-		Cmds:                map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "serves": serves},
+		Cmds:                map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "serves": serves, "waitfor": waitFor},
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("NOW", now.Format(time.RFC3339))
 			env.Setenv("KEYFILE", key)
@@ -53,6 +53,20 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 	if strconv.Itoa(code) != args[0] {
 		ts.Fatalf("exit code %d, want %s\n%s", code, args[0], ts.ReadFile("stderr"))
 	}
+}
+
+// waitFor FILE waits until a program in the background has written a file.
+func waitFor(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: waitfor FILE")
+	}
+	for range 1200 {
+		if _, err := os.Stat(ts.MkAbs(args[0])); err == nil {
+			return
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	ts.Fatalf("%s was not written within a minute", args[0])
 }
 
 func makeFixtures(t *testing.T, dir string) (keyFile string, now time.Time) {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"net"
 	"net/netip"
+	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -103,13 +104,29 @@ type conns struct {
 	open map[*conn]struct{}
 	none sync.Cond     // open is empty
 	some chan struct{} // open is empty no longer; holds one
+	more chan struct{} // a connection came; holds one
 	used atomic.Int64  // connections ever taken in
 }
 
 func (s *conns) init() {
 	s.open = map[*conn]struct{}{}
 	s.none.L = &s.mu
-	s.some = make(chan struct{}, 1)
+	s.some, s.more = make(chan struct{}, 1), make(chan struct{}, 1)
+}
+
+// wake waits for the first connection after the given number; false when ctx or
+// end came first.
+func (s *conns) wake(ctx context.Context, end <-chan time.Time, before int64) bool {
+	for s.used.Load() == before {
+		select {
+		case <-ctx.Done():
+			return false
+		case <-end:
+			return false
+		case <-s.more:
+		}
+	}
+	return true
 }
 
 // wait returns when there is none.
@@ -129,9 +146,11 @@ func (s *conns) add(c *conn, limit int) bool {
 	}
 	s.open[c] = struct{}{}
 	s.used.Add(1)
-	select {
-	case s.some <- struct{}{}:
-	default:
+	for _, c := range []chan struct{}{s.some, s.more} {
+		select {
+		case c <- struct{}{}:
+		default:
+		}
 	}
 	return true
 }
@@ -196,9 +215,13 @@ func (s *Server) closeLate(now int64) {
 }
 
 // Linger returns when a proxy that was kept after its run has to end: after
-// longest, after idle without a connection (0 means not for that), or with ctx.
-// In between it sleeps; a connection wakes it.
-func (s *Server) Linger(ctx context.Context, longest, idle time.Duration) {
+// longest, or with ctx. After idle without a connection it idles: it gives back
+// what memory it can and sleeps until a connection wakes it. idling, if not nil, is
+// told when that begins and ends.
+func (s *Server) Linger(ctx context.Context, longest, idle time.Duration, idling func(bool)) {
+	if idling == nil {
+		idling = func(bool) {}
+	}
 	end := time.NewTimer(longest)
 	defer end.Stop()
 	if idle <= 0 || idle > longest {
@@ -215,10 +238,17 @@ func (s *Server) Linger(ctx context.Context, longest, idle time.Duration) {
 			quiet.Stop()
 			return
 		case <-quiet.C:
-			if s.conns.used.Load() == before && s.conns.count() == 0 {
-				return
-			}
 		}
+		if s.conns.used.Load() != before || s.conns.count() != 0 {
+			continue
+		}
+		idling(true)
+		s.modelClient.CloseIdleConnections()
+		debug.FreeOSMemory()
+		if !s.conns.wake(ctx, end.C, before) {
+			return
+		}
+		idling(false)
 	}
 }
 

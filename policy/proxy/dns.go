@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/netip"
+	"slices"
 
 	"github.com/miekg/dns"
 
@@ -188,11 +189,27 @@ func (s *Server) lookup(ctx context.Context, h host.Host, reason string) (lookup
 		}
 		return lookupAnswer{dnsx.Answer{Addrs: []netip.Addr{a}, TTL: serviceTTL}, true}, nil
 	}
-	if a, ok := s.pins[h.Name()]; ok {
-		return lookupAnswer{Answer: dnsx.Answer{Addrs: []netip.Addr{a.Addr()}, TTL: serviceTTL}}, nil
+	if addrs := s.pinsOf(h); len(addrs) > 0 {
+		return lookupAnswer{Answer: dnsx.Answer{Addrs: addrs, TTL: serviceTTL}}, nil
 	}
 	ans, err := s.resolver.Lookup(ctx, h.Name())
 	return lookupAnswer{Answer: ans}, err
+}
+
+// pinsOf returns the addresses that the operator gave for a name: for any port, or
+// for some.
+func (s *Server) pinsOf(h host.Host) []netip.Addr {
+	if a, ok := s.pins[h.Name()]; ok {
+		return []netip.Addr{a.Addr()}
+	}
+	var out []netip.Addr
+	for key, a := range s.pins {
+		if name, _, err := net.SplitHostPort(key); err == nil && name == h.Name() && !slices.Contains(out, a.Addr()) {
+			out = append(out, a.Addr())
+		}
+	}
+	slices.SortFunc(out, netip.Addr.Compare)
+	return out
 }
 
 // serviceTTL is the TTL of answers that were not looked up.

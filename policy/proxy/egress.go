@@ -71,6 +71,23 @@ func newEgress(s *Server, e *Egress) (*egress, error) {
 	return &egress{s, e.Address, cfg}, nil
 }
 
+// checkEgress makes sure that a policy's traffic leaves where the policy says.
+func checkEgress(cfg *Config, p *policy.Policy) error {
+	switch {
+	case cfg.Agent:
+		return nil
+	case p.Egress == nil && cfg.Egress == nil:
+		return nil
+	case p.Egress == nil:
+		return nil // the operator's choice, which the policy does not speak of
+	case cfg.Egress == nil:
+		return fmt.Errorf("the policy sends traffic through the egress agent %s, and this proxy was given no way there", p.Egress.Address)
+	case cfg.Egress.Address != p.Egress.Address:
+		return fmt.Errorf("the policy sends traffic through the egress agent %s, and this proxy was wired to %s", p.Egress.Address, cfg.Egress.Address)
+	}
+	return nil
+}
+
 // MutualTLS is the configuration of both ends of an egress tunnel: each trusts
 // one authority for the other.
 func MutualTLS(caPEM, certPEM, keyPEM string) (*tls.Config, error) {

@@ -108,11 +108,11 @@ func TestD12TheAgentEnforcesASecondTime(t *testing.T) {
 	if status, reason, _ := p.get(p.client(false), "http://token.example/"); status != 403 || reason != "port" {
 		t.Errorf("%d %s", status, reason)
 	}
-	ev := w.event("refused by the agent", func(e Event) bool { return e.Point == PointAgent })
+	ev := w.event("refused by the agent", func(e Event) bool { return e.Point == PointAgent && e.Client != "agent" })
 	if ev.Host != "token.example" || ev.Verdict != Deny || ev.Client == "agent" {
 		t.Errorf("event %+v", ev)
 	}
-	w.event("the agent's own", func(e Event) bool { return e.Client == "agent" && e.Reason == "port" })
+	w.event("the agent's own", func(e Event) bool { return e.Client == "agent" && e.Reason == "port" && e.Point == PointAgent })
 	// What the proxy refuses never gets to the agent.
 	if status, _, _ := p.get(p.client(false), "http://evil.example/"); status != 403 {
 		t.Error(status)

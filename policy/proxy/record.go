@@ -56,6 +56,9 @@ func (s *Server) send(ev *Event) {
 
 func (s *Server) refused(ev *Event, reason string) {
 	ev.Verdict, ev.Reason, ev.Route = Deny, reason, RouteRefused
+	if s.agent {
+		ev.Point = PointAgent
+	}
 	s.send(ev)
 }
 

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/wallproof/wallproof/policy/proxy/redact"
@@ -34,6 +35,10 @@ func (s *Server) Reload(u Update) error {
 	if was, now := old.ev.Routing(), r.ev.Routing(); was.Routing != now.Routing {
 		s.reloaded(ReasonReloadRouting)
 		return fmt.Errorf("the edit needs %s routing (%s) and the sandbox was wired for %s: it takes effect with the next run", now.Routing, now.Why, was.Routing)
+	}
+	if err := checkEgress(&next, r.policy); err != nil || !s.agent && (old.policy.Egress == nil) != (r.policy.Egress == nil) {
+		s.reloaded(ReasonReloadRouting)
+		return errors.Join(err, errors.New("the edit changes where traffic leaves: it takes effect with the next run"))
 	}
 	if err := s.leases.rebind(r, next.BrokerKeys); err != nil {
 		s.reloaded(ReasonReloadInvalid)

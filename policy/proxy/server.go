@@ -83,6 +83,9 @@ func New(cfg Config) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := checkEgress(&cfg, r.policy); err != nil {
+		return nil, err
+	}
 	s.rules.Store(r)
 	s.masks, s.live = r.values, redact.NewLive(r.values)
 	if s.ca, err = certs.New(cfg.RunID, s.now()); err != nil {

@@ -5,8 +5,34 @@ import (
 	"net/http"
 )
 
+// Status is what a running proxy says of itself.
+type Status struct {
+	Enforcement Enforcement `json:"enforcement"`
+	Blocked     int         `json:"blocked"` // different hosts
+	Routes      int         `json:"routes"`  // different hosts and routes
+	Lingering   *Lingering  `json:"lingering,omitempty"`
+}
+
+// Status is the state now.
+func (r *Recorder) Status() Status {
+	return Status{r.Enforcement(), len(r.Blocked("")), len(r.Routes("")), r.Lingering()}
+}
+
+// BlockedHosts and EgressRoutes are the answers about one run.
+type (
+	BlockedHosts struct {
+		Run  string        `json:"run"`
+		List []BlockedHost `json:"blockedHosts"`
+	}
+	EgressRoutes struct {
+		Run  string  `json:"run"`
+		List []Route `json:"egressRoutes"`
+	}
+)
+
 // Handler is the operators' read-only interface:
 //
+//	GET /                              the dashboard, a page without script
 //	GET /v1/status
 //	GET /v1/runs/{id}/blocked-hosts
 //	GET /v1/runs/{id}/egress-routes
@@ -16,14 +42,13 @@ import (
 // reach, such as a Unix socket with mode 0600, and never in a sandbox's network.
 func (r *Recorder) Handler() http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /v1/status", func(w http.ResponseWriter, _ *http.Request) {
-		writeJSON(w, map[string]any{"enforcement": r.Enforcement(), "blocked": len(r.Blocked("")), "routes": len(r.Routes(""))})
-	})
+	mux.HandleFunc("GET /{$}", r.dashboard)
+	mux.HandleFunc("GET /v1/status", func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, r.Status()) })
 	mux.HandleFunc("GET /v1/runs/{id}/blocked-hosts", func(w http.ResponseWriter, q *http.Request) {
-		writeJSON(w, map[string]any{"run": q.PathValue("id"), "blockedHosts": r.Blocked(q.PathValue("id"))})
+		writeJSON(w, BlockedHosts{q.PathValue("id"), r.Blocked(q.PathValue("id"))})
 	})
 	mux.HandleFunc("GET /v1/runs/{id}/egress-routes", func(w http.ResponseWriter, q *http.Request) {
-		writeJSON(w, map[string]any{"run": q.PathValue("id"), "egressRoutes": r.Routes(q.PathValue("id"))})
+		writeJSON(w, EgressRoutes{q.PathValue("id"), r.Routes(q.PathValue("id"))})
 	})
 	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")

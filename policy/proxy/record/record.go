@@ -24,6 +24,7 @@ import (
 	"os"
 	"sort"
 	"sync"
+	"time"
 
 	"github.com/wallproof/wallproof/policy/proxy"
 )
@@ -91,7 +92,20 @@ type Recorder struct {
 	hosts   map[string]bool
 	counts  counters
 	state   Enforcement
+	linger  *Lingering
 }
+
+// Lingering is the state of a proxy that was kept after its run.
+type Lingering struct {
+	State string    `json:"state"` // Awake or Idle
+	Until time.Time `json:"until"` // when it ends, and the credentials with it
+}
+
+// States of lingering.
+const (
+	Awake = "awake"
+	Idle  = "idle" // nothing talks to it; a connection wakes it
+)
 
 type key struct{ run, host, kind string }
 
@@ -119,6 +133,20 @@ func (r *Recorder) SetEnforcement(e Enforcement) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.state = e
+}
+
+// SetLingering says that the run is over and the proxy stays.
+func (r *Recorder) SetLingering(l Lingering) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.linger = &l
+}
+
+// Lingering is the state that was set last, nil before the end of the run.
+func (r *Recorder) Lingering() *Lingering {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.linger
 }
 
 // Add takes one event. An event that could not be written is reported by Err

@@ -47,7 +47,11 @@ type Resolver struct {
 type Values struct {
 	Secrets    map[string]string // by the secret's name
 	BrokerKeys map[string]string // private keys in PEM by the broker's name
+	Egress     *Tunnel           // nil without an egress agent
 }
+
+// Tunnel is what the proxy proves itself with to the egress agent, in PEM.
+type Tunnel struct{ ServerCA, Cert, Key string }
 
 // ErrMissing: the source is readable and has no such value. It is not tried
 // again.
@@ -75,6 +79,18 @@ func (r *Resolver) Policy(ctx context.Context, p *policy.Policy) (*Values, error
 		b := &p.Broker[i]
 		if v.BrokerKeys[b.Name], err = r.Resolve(ctx, b.Key); err != nil {
 			return nil, fmt.Errorf("key of broker %q: %w", b.Name, err)
+		}
+	}
+	if e := p.Egress; e != nil {
+		v.Egress = &Tunnel{}
+		for _, part := range []struct {
+			name string
+			from policy.Source
+			to   *string
+		}{{"server-ca", e.ServerCA, &v.Egress.ServerCA}, {"client-cert", e.ClientCert, &v.Egress.Cert}, {"client-key", e.ClientKey, &v.Egress.Key}} {
+			if *part.to, err = r.Resolve(ctx, part.from); err != nil {
+				return nil, fmt.Errorf("%s of the egress agent: %w", part.name, err)
+			}
 		}
 	}
 	return v, nil

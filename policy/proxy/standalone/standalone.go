@@ -9,6 +9,7 @@ package standalone
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -53,6 +54,31 @@ type Options struct {
 	Limits     proxy.Limits      //
 	Dial       proxy.Config      // only its Dial, Now and OriginalDst are used, by tests
 	Services   map[string]string // addresses of the run's own services
+	Agent      *AgentFiles       // makes this an egress agent: every listener is of KindAgent
+}
+
+// AgentFiles are what an egress agent proves itself with, and whom it serves: files
+// in PEM.
+type AgentFiles struct {
+	Cert, Key string
+	ClientCA  string // who signs the certificates of proxies
+}
+
+// tunnel reads the files.
+func (a *AgentFiles) tunnel() (*tls.Config, error) {
+	var text [3]string
+	for i, path := range []string{a.ClientCA, a.Cert, a.Key} {
+		b, err := os.ReadFile(path)
+		if err != nil {
+			return nil, fmt.Errorf("read the agent's files: %w", err)
+		}
+		text[i] = string(b)
+	}
+	cfg, err := proxy.MutualTLS(text[0], text[1], text[2])
+	if err != nil {
+		return nil, fmt.Errorf("the agent's files (%s, %s, %s): %w", a.ClientCA, a.Cert, a.Key, err)
+	}
+	return cfg, nil
 }
 
 // stopTime is how long requests under way may go on after the end.
@@ -66,6 +92,7 @@ type Instance struct {
 	ModelKey string
 
 	opts    Options
+	tunnel  *tls.Config // of an egress agent
 	mu      sync.Mutex
 	policy  *policy.Policy
 	secrets []proxy.Secret
@@ -151,6 +178,11 @@ func (in *Instance) prepare(ctx context.Context, doc []byte) error {
 	if err := p.LoadLockfiles(os.ReadFile); err != nil {
 		return err
 	}
+	if o.Agent != nil {
+		if in.tunnel, err = o.Agent.tunnel(); err != nil {
+			return err
+		}
+	}
 	if in.Recorder, err = in.recorder(); err != nil {
 		return err
 	}
@@ -179,9 +211,12 @@ func (in *Instance) recorder() (*record.Recorder, error) {
 
 func (in *Instance) config(ctx context.Context, p *policy.Policy) (proxy.Config, error) {
 	o := &in.opts
-	values, err := in.resolver().Policy(ctx, p)
-	if err != nil {
-		return proxy.Config{}, err
+	values := &secret.Values{}
+	var err error
+	if o.Agent == nil { // an agent holds no secret
+		if values, err = in.resolver().Policy(ctx, p); err != nil {
+			return proxy.Config{}, err
+		}
 	}
 	canonical, err := p.Canonical()
 	if err != nil {
@@ -190,7 +225,10 @@ func (in *Instance) config(ctx context.Context, p *policy.Policy) (proxy.Config,
 	if o.RunID == "" {
 		o.RunID = proxy.NewRunID()
 	}
-	in.policy, in.secrets, in.ModelKey = p, bind(p, values.Secrets, nil), proxy.NewModelKey()
+	in.policy, in.ModelKey = p, proxy.NewModelKey()
+	if o.Agent == nil {
+		in.secrets = bind(p, values.Secrets, nil)
+	}
 	cfg := proxy.Config{
 		RunID: o.RunID, Policy: string(canonical), Secrets: in.secrets, BrokerKeys: values.BrokerKeys,
 		Limits: o.Limits, Services: o.Services, ModelKey: in.ModelKey, OnEvent: in.Recorder.Add,
@@ -199,6 +237,9 @@ func (in *Instance) config(ctx context.Context, p *policy.Policy) (proxy.Config,
 	}
 	if cfg.Upstream.Resolve, err = pins(o.Resolve); err != nil {
 		return proxy.Config{}, err
+	}
+	if cfg.Agent = o.Agent != nil; values.Egress != nil {
+		cfg.Egress = &proxy.Egress{Address: p.Egress.Address, ServerCAPEM: values.Egress.ServerCA, CertPEM: values.Egress.Cert, KeyPEM: values.Egress.Key}
 	}
 	if o.UpstreamCA != "" {
 		pem, err := os.ReadFile(o.UpstreamCA)
@@ -302,6 +343,9 @@ func (in *Instance) serve() (<-chan error, error) {
 			return nil, fmt.Errorf("listen: %w", err)
 		}
 		in.Addrs = append(in.Addrs, nl.Addr())
+		if in.tunnel != nil {
+			nl = tls.NewListener(nl, in.tunnel)
+		}
 		go func() { failed <- in.Server.Serve(nl, l.Kind) }()
 	}
 	return failed, in.writeEnv()
@@ -356,7 +400,10 @@ func (in *Instance) apply(ctx context.Context, doc []byte) error {
 	if err != nil {
 		return err
 	}
-	text, secrets := string(canonical), bind(p, values, in.secrets)
+	text, secrets := string(canonical), []proxy.Secret(nil)
+	if in.opts.Agent == nil {
+		secrets = bind(p, values, in.secrets)
+	}
 	if err := in.Server.Reload(proxy.Update{Policy: &text, Secrets: secrets}); err != nil {
 		return err
 	}
@@ -368,6 +415,9 @@ func (in *Instance) apply(ctx context.Context, doc []byte) error {
 // a host must not wait for a vault.
 func (in *Instance) newValues(ctx context.Context, p *policy.Policy) (map[string]string, error) {
 	values := map[string]string{}
+	if in.opts.Agent != nil {
+		return values, nil
+	}
 	for i := range p.Secrets {
 		s := &p.Secrets[i]
 		if old := in.known(s); old != "" {
@@ -398,8 +448,8 @@ func (in *Instance) known(s *policy.Secret) string {
 	return ""
 }
 
-// linger keeps the proxy after the end of the run, as long as the policy says
-// and somebody uses it.
+// linger keeps the proxy, the operators' socket and the credentials after the end
+// of the run, as long as the policy says.
 func (in *Instance) linger(second context.Context, failed <-chan error) error {
 	in.mu.Lock()
 	l := in.policy.Lingering
@@ -407,10 +457,20 @@ func (in *Instance) linger(second context.Context, failed <-chan error) error {
 	if l.For <= 0 {
 		return nil
 	}
-	in.say("lingering for at most %s", min(l.For, policy.MaxLingering))
+	longest := min(l.For, policy.MaxLingering)
+	until := time.Now().Add(longest)
+	in.Recorder.SetLingering(record.Lingering{Until: until, State: record.Awake})
+	in.say("lingering for at most %s", longest)
 	done := make(chan struct{})
 	go func() {
-		in.Server.Linger(second, min(l.For, policy.MaxLingering), l.Idle)
+		in.Server.Linger(second, longest, l.Idle, func(idle bool) {
+			state := record.Awake
+			if idle {
+				state = record.Idle
+			}
+			in.Recorder.SetLingering(record.Lingering{Until: until, State: state})
+			in.say("lingering: %s", state)
+		})
 		close(done)
 	}()
 	select {

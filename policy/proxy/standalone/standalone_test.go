@@ -197,12 +197,24 @@ func TestItServesInjectsRecordsAndStops(t *testing.T) {
 	}
 }
 
+// ask asks over the operators' socket.
+func (f *fixture) ask(path string) (int, string) {
+	f.t.Helper()
+	c := &http.Client{Timeout: 20 * time.Second, Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, "unix", f.opts.Operator)
+	}}}
+	resp, err := c.Get("http://ops" + path)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	b, _ := io.ReadAll(resp.Body)
+	return resp.StatusCode, string(b)
+}
+
 // operators asks over the operators' socket.
 func (f *fixture) operators(t *testing.T) {
 	t.Helper()
-	c := &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return (&net.Dialer{}).DialContext(ctx, "unix", f.opts.Operator)
-	}}}
 	for path, want := range map[string]string{
 		"/v1/status": `"state":"enforced"`,
 		"/v1/runs/" + f.in.opts.RunID + "/blocked-hosts": `"host":"evil.example"`,
@@ -210,14 +222,8 @@ func (f *fixture) operators(t *testing.T) {
 		"/v1/runs/ffffffff/egress-routes":                `"egressRoutes":[]`,
 		"/metrics":                                       `wallproof_proxy_decisions_total{verdict="deny",route="refused",reason="default-deny"} 1`,
 	} {
-		resp, err := c.Get("http://ops" + path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		b, _ := io.ReadAll(resp.Body)
-		resp.Body.Close()
-		if resp.StatusCode != 200 || !strings.Contains(string(b), want) {
-			t.Errorf("%s: %d %s", path, resp.StatusCode, b)
+		if status, body := f.ask(path); status != 200 || !strings.Contains(body, want) {
+			t.Errorf("%s: %d %s", path, status, body)
 		}
 	}
 	if fi, err := os.Stat(f.opts.Operator); err != nil || fi.Mode().Perm() != 0o600 {
@@ -293,15 +299,49 @@ func TestD16Lingering(t *testing.T) {
 	if _, err := f.get(); err != nil {
 		t.Error(err)
 	}
+	// The operators' page stays, and says until when.
+	if status, page := f.ask("/"); status != 200 || !strings.Contains(page, "The run is over") || !strings.Contains(page, "example.com") || strings.Contains(page, "<script") {
+		t.Errorf("%d %s", status, page)
+	}
 	f.kill()
 	if err := <-f.done; err != nil {
 		t.Error(err)
 	}
-	f = newFixture(t, openPolicy+"lingering: {for: 1h, idle: 1s}\n")
+	if _, err := net.Dial("tcp", f.in.Addrs[0].String()); err == nil {
+		t.Error("it is reachable after its end")
+	}
+	if _, err := os.Stat(f.opts.Operator); err == nil {
+		t.Error("the operators' socket is left")
+	}
+}
+
+// Unused it idles; a connection wakes it; the end comes all the same.
+func TestD16IdleAndWoken(t *testing.T) {
+	f := newFixture(t, tokenPolicy+"lingering: {for: 8s, idle: 1s}\n")
 	f.start()
 	f.stop()
+	says := func(what string) {
+		for !strings.Contains(f.out.String(), what) {
+			select {
+			case err := <-f.done:
+				t.Fatalf("it ended without %q: %v\n%s", what, err, f.out)
+			case <-time.After(10 * time.Millisecond):
+			}
+		}
+	}
+	says("lingering: idle")
+	if _, body := f.ask("/v1/status"); !strings.Contains(body, `"state":"idle"`) {
+		t.Errorf("status: %s", body)
+	}
+	if body, err := f.get(); err != nil || !strings.Contains(body, "****") {
+		t.Errorf("woken: %q %v", body, err)
+	}
+	says("lingering: awake")
 	if err := <-f.done; err != nil {
-		t.Errorf("unused, it ends by itself: %v", err)
+		t.Error(err)
+	}
+	if _, err := f.get(); err == nil {
+		t.Error("it serves after its end")
 	}
 }
 
