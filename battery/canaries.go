@@ -25,6 +25,7 @@ type canaries struct {
 	hostFile                 string        // in a file of the host
 	prior                    string        // of the prior run in the snapshot's lineage
 	neighbour, neighbourMark string        // the neighbour's secret where the policy names none
+	modelKey, tenantModelKey string        // the run's own keys for the model: worth nothing outside, so no canaries
 	key                      *rsa.PrivateKey
 	keyPEM                   string
 }
@@ -87,6 +88,7 @@ func newCanaries(p *policy.Policy, random io.Reader) (canaries, error) {
 	c.own, c.tenant = secrets(), secrets()
 	c.git, c.metadata, c.hostEnv, c.hostFile, c.prior, c.neighbour = draw(), draw(), draw(), draw(), draw(), draw()
 	c.gitMark, c.neighbourMark = proxy.NewPlaceholder(), proxy.NewPlaceholder()
+	c.modelKey, c.tenantModelKey = proxy.NewModelKey(), proxy.NewModelKey()
 	if err != nil {
 		return canaries{}, fmt.Errorf("draw canaries: %w", err)
 	}

@@ -50,7 +50,7 @@ func (p *phase) factsFor(name string) (probes.Facts, error) {
 		f.Broker = p.brokerFacts(r.lease)
 	}
 	if m := p.r.policy.Model; m != nil {
-		f.Model = probes.Model{URL: "http://" + policy.ModelHost}
+		f.Model = p.modelFacts(m)
 	}
 	return f, nil
 }
@@ -94,6 +94,24 @@ func (p *phase) secretFacts(i injected) probes.Secret {
 	t := target(i.sample.Request)
 	return probes.Secret{Scheme: t.Scheme, Host: t.Host, Port: t.Port, Prefix: t.Prefix, Header: i.setting.Header,
 		Value: headerValue(i.setting, s.Placeholder), Placeholder: s.Placeholder, Env: s.Name, Addr: t.Addr}
+}
+
+// modelFacts is how the model is reached: by its fixed name, with the run's own
+// key. In the control there is no proxy that would swap it, so there the key is
+// the provider's.
+func (p *phase) modelFacts(m *policy.Model) probes.Model {
+	return probes.Model{URL: "http://" + policy.ModelHost, Placeholder: p.modelKey(m), Name: strings.Replace(m.Allow[0], "*", "wallproof", 1)}
+}
+
+// modelKey is what the sandbox under test holds as its key for the model.
+func (p *phase) modelKey(m *policy.Model) string {
+	if p.attacking() {
+		return p.canaries.modelKey
+	}
+	if m.Secret == "" {
+		return ""
+	}
+	return p.canaries.own.find(m.Secret).Value
 }
 
 func (p *phase) brokerFacts(l *policy.Lease) probes.Broker {

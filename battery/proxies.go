@@ -108,12 +108,12 @@ func (p *phase) startProxies(ctx context.Context) error {
 			ours = append(ours, f)
 		}
 	}
-	ca, err := p.startProxy(ctx, ours, p.canaries.own)
+	ca, err := p.startProxy(ctx, ours, p.canaries.own, p.canaries.modelKey)
 	if err != nil {
 		return err
 	}
 	p.caPEM = ca + p.worldCA.CertPEM
-	if _, err := p.startProxy(ctx, theirs, p.canaries.tenant); err != nil {
+	if _, err := p.startProxy(ctx, theirs, p.canaries.tenant, p.canaries.tenantModelKey); err != nil {
 		return fmt.Errorf("the second tenant's: %w", err)
 	}
 	return nil
@@ -143,7 +143,7 @@ func (p *phase) startOpenProxy(ctx context.Context, files []procs.NamedFile) err
 
 // startProxy starts an enforcing proxy with one tenant's secrets, all of them
 // canaries, and returns its certificate authority.
-func (p *phase) startProxy(ctx context.Context, files []procs.NamedFile, secrets tenantSecrets) (string, error) {
+func (p *phase) startProxy(ctx context.Context, files []procs.NamedFile, secrets tenantSecrets, modelKey string) (string, error) {
 	listeners, err := proxyListeners(files)
 	if err != nil {
 		return "", err
@@ -155,7 +155,7 @@ func (p *phase) startProxy(ctx context.Context, files []procs.NamedFile, secrets
 	}
 	px, err := proxy.Start(ctx, proxy.Launch{Path: p.r.opt.Self[0], Argv: p.r.self("proxy"), NetNS: p.stage.RouterNS(), UID: proxyUID, GID: proxyUID, Listeners: listeners, OnEvent: p.event,
 		Config: proxy.Config{
-			RunID: p.r.id, Policy: string(p.r.canonical), Secrets: secrets, BrokerKeys: p.canaries.brokerKeys(p.r.policy),
+			RunID: p.r.id, Policy: string(p.r.canonical), Secrets: secrets, BrokerKeys: p.canaries.brokerKeys(p.r.policy), ModelKey: modelKey,
 			Upstream: proxy.Upstream{RootsPEM: p.worldCA.CertPEM, Resolver: worldResolver},
 			Breaks:   p.r.opt.Breaks.proxy(),
 		}})

@@ -190,6 +190,8 @@ func (r *roles) model(p *policy.Policy) {
 	}
 	r.modelHost = p.Model.Host.String()
 	r.hosts[r.modelHost] = witness.HostModel
+	// In the control the fixed name is one like any other, and leads to the provider.
+	r.hosts[policy.ModelHost] = witness.HostModel
 }
 
 // attacker finds a domain that the policy does not allow. Under a policy that

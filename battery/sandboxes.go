@@ -16,6 +16,7 @@ import (
 
 	"github.com/wallproof/wallproof/battery/image"
 	"github.com/wallproof/wallproof/battery/sandbox"
+	"github.com/wallproof/wallproof/policy/proxy"
 	"github.com/wallproof/wallproof/probes"
 	"github.com/wallproof/wallproof/probes/nonce"
 	"github.com/wallproof/wallproof/probes/plant"
@@ -86,6 +87,9 @@ func (p *phase) startBox(ctx context.Context, name string, place plant.Place) er
 	}
 	cfg := p.r.opt.Image.Config.Config
 	env := environment(cfg.Env, box, secrets)
+	if m := p.r.policy.Model; m != nil && name != boxTenant {
+		env = append(env, proxy.ModelEnv(p.r.policy, p.modelKey(m))...)
+	}
 	if name == boxWork && p.attacking() {
 		env = p.r.opt.Breaks.environment(env, p.canaries.own.values())
 	}

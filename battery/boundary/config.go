@@ -55,6 +55,15 @@ type Service struct {
 
 func (s Service) name() string { return fmt.Sprintf("%s-%d", s.Proto, s.Port) }
 
+// Peer lets boxes begin a conversation with another one, over TCP at some ports
+// and in no other way. The other one, a service of the run, has no proxy and no
+// resolver: it answers, and begins nothing.
+type Peer struct {
+	Service string
+	From    []string
+	Ports   []uint16
+}
+
 // Config says what to build. The zero value of Hooks breaks nothing.
 type Config struct {
 	Run    string   // 8 hex characters, lower case
@@ -69,6 +78,8 @@ type Config struct {
 	SOCKS bool
 	// Services are the ports of the world with sockets of their own.
 	Services []Service
+	// Peers are the run's own services; enforced mode only.
+	Peers []Peer
 	// Hooks are the seeded breaks; empty in a release build.
 	Hooks Hooks
 }
@@ -91,7 +102,7 @@ func (c *Config) check() error {
 	case c.Mode == Enforced && c.Uplink == World && c.ProxyUID == 0:
 		return fmt.Errorf("%w: the proxy's uid is not set", ErrConfig)
 	}
-	return errors.Join(checkBoxes(c.Boxes), checkServices(c.Services), c.Hooks.check(c))
+	return errors.Join(checkBoxes(c.Boxes), checkServices(c.Services), c.checkPeers(), c.Hooks.check(c))
 }
 
 func checkBoxes(boxes []string) error {
@@ -124,6 +135,42 @@ func checkServices(services []Service) error {
 		}
 	}
 	return nil
+}
+
+func (c *Config) checkPeers() error {
+	if len(c.Peers) > 0 && c.Mode != Enforced {
+		return fmt.Errorf("%w: peers in the open mode, where everybody reaches everybody", ErrConfig)
+	}
+	for i, p := range c.Peers {
+		if slices.ContainsFunc(c.Peers[:i], func(o Peer) bool { return o.Service == p.Service }) {
+			return fmt.Errorf("%w: the service %q is listed twice", ErrConfig, p.Service)
+		}
+		for _, name := range append([]string{p.Service}, p.From...) {
+			if !slices.Contains(c.Boxes, name) {
+				return fmt.Errorf("%w: peer %q is no box", ErrConfig, name)
+			}
+		}
+		if slices.ContainsFunc(p.From, c.isService) {
+			return fmt.Errorf("%w: the service %q is to be reached by a service, which begins nothing", ErrConfig, p.Service)
+		}
+		if len(p.From) == 0 || len(p.Ports) == 0 || slices.Contains(p.Ports, 0) {
+			return fmt.Errorf("%w: the service %q has nobody to reach it, or no port", ErrConfig, p.Service)
+		}
+	}
+	return nil
+}
+
+// isService tells whether a box is one that only answers.
+func (c *Config) isService(box string) bool {
+	return slices.ContainsFunc(c.Peers, func(p Peer) bool { return p.Service == box })
+}
+
+// forwarding is whether the router forwards: all in the open mode, IPv4 where
+// there are services, and what a seeded break adds. What it forwards is the
+// filter's to say.
+func (c *Config) forwarding() (v4, v6 bool) {
+	v4, v6 = c.Hooks.forwarding(c.Mode == Open)
+	return v4 || len(c.Peers) > 0, v6
 }
 
 func validRun(s string) bool {

@@ -37,7 +37,11 @@
 // refusal, and Linux answers a protocol other than TCP, UDP and ICMP over IPv6
 // only when its payload has an Internet checksum: there the record is the sign.
 //
-// Forwarding is off; the filter decides before routing, so that packets without a
+// A box of Config.Peers is a service of the run: the boxes that Peer.From names
+// reach it over IPv4 TCP at Peer.Ports. It answers and begins nothing, and has
+// neither proxy nor resolver.
+//
+// Forwarding is off (IPv4's is on where there are services); the filter decides before routing, so that packets without a
 // route are refused and recorded, too. Sources are checked before the redirect.
 // The router's own output is closed but for answers and, with a world, packets of
 // Config.ProxyUID. With Uplink None there is no route out at all.

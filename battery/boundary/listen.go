@@ -27,7 +27,7 @@ const captureBytes = 16 << 20
 //	dns-tcp      tcp 53
 //	transparent  tcp 15001, enforced mode only; origdst.TCP has the destination
 //
-// Each name has one file for every gateway address, so two a box, or one without
+// Each name has one file for every gateway address of a box that is no service, so two a box, or one without
 // IPv6; the local address of a socket tells which. The caller closes the files
 // once the process that serves them has started. A second call fails while the
 // sockets of the first are open.
@@ -46,6 +46,9 @@ func (s *Stage) Listeners() ([]procs.NamedFile, error) {
 	var o opener
 	err := s.open(func() error {
 		for _, b := range s.boxes {
+			if s.cfg.isService(b.Name) {
+				continue
+			}
 			for _, g := range b.gateways() {
 				for _, k := range sockets {
 					o.listen(s.router, k.name, k.network, netip.AddrPortFrom(g, k.port), nil)

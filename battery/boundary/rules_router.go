@@ -1,7 +1,9 @@
 package boundary
 
 import (
+	"fmt"
 	"net/netip"
+	"slices"
 
 	"github.com/google/nftables"
 	"github.com/google/nftables/expr"
@@ -96,10 +98,15 @@ func enforcedRules(rs *ruleset, cfg *Config, boxes []Box) {
 	}
 	for _, b := range boxes {
 		guardBox(rs.add("guard-"+b.Name, nil), b)
-		redirectBox(rs.add("redirect-"+b.Name, nil), b)
-		lawOfBox(rs.add("box-"+b.Name, nil), cfg, b)
+		services := servicesOf(cfg, boxes, b.Name)
 		guard.add(b.Name, iif(b.link), jump("guard-"+b.Name))
-		redirect.add(b.Name, iif(b.link), jump("redirect-"+b.Name))
+		if cfg.isService(b.Name) {
+			lawOfService(rs.add("box-"+b.Name, nil), cfg, boxes, b)
+		} else {
+			redirectBox(rs.add("redirect-"+b.Name, nil), b, services)
+			lawOfBox(rs.add("box-"+b.Name, nil), cfg, b, services)
+			redirect.add(b.Name, iif(b.link), jump("redirect-"+b.Name))
+		}
 		for _, c := range []*chain{law, input, forward} {
 			c.add(b.Name, iif(b.link), jump("box-"+b.Name))
 		}
@@ -184,9 +191,12 @@ func allowND(c *chain, b Box) {
 
 // redirectBox leads what only a proxy or a resolver can judge to them, whatever
 // its destination.
-func redirectBox(c *chain, b Box) {
+func redirectBox(c *chain, b Box, services []service) {
 	for _, g := range b.gateways() {
 		c.add("own-gateway-"+familyName(g), addrIs(destination, g), back())
+	}
+	for _, s := range services {
+		c.add("service-"+s.box.Name, addrIs(destination, s.box.IPv4), back())
 	}
 	c.add("http", dport(unix.IPPROTO_TCP, 80), count(), redirectTo(PortTransparent))
 	c.add("https", dport(unix.IPPROTO_TCP, 443), count(), redirectTo(PortTransparent))
@@ -195,7 +205,7 @@ func redirectBox(c *chain, b Box) {
 }
 
 // lawOfBox is all that a box may do. Everything else is refused at once.
-func lawOfBox(c *chain, cfg *Config, b Box) {
+func lawOfBox(c *chain, cfg *Config, b Box, services []service) {
 	allowND(c, b)
 	for _, g := range b.gateways() {
 		to := addrIs(destination, g)
@@ -211,6 +221,54 @@ func lawOfBox(c *chain, cfg *Config, b Box) {
 		// conversation that it quotes.
 		c.add("error-"+f, to, state(ctRelated), count(), accept())
 	}
+	for _, s := range services {
+		to := addrIs(destination, s.box.IPv4)
+		for _, p := range s.ports {
+			c.add(fmt.Sprintf("service-%s-%d", s.box.Name, p), to, dport(unix.IPPROTO_TCP, p), count(), accept())
+		}
+		c.add("service-"+s.box.Name+"-error", to, state(ctRelated), count(), accept())
+	}
+	refuseRest(c, b)
+}
+
+// lawOfService: a service answers those that may reach it, and begins nothing.
+func lawOfService(c *chain, cfg *Config, boxes []Box, b Box) {
+	allowND(c, b)
+	for _, p := range cfg.Peers {
+		if p.Service != b.Name {
+			continue
+		}
+		for _, client := range boxes {
+			if slices.Contains(p.From, client.Name) {
+				c.add("answers-"+client.Name, addrIs(destination, client.IPv4), state(ctEstablished|ctRelated), count(), accept())
+			}
+		}
+	}
+	refuseRest(c, b)
+}
+
+// service is one that a box may reach.
+type service struct {
+	box   Box
+	ports []uint16
+}
+
+func servicesOf(cfg *Config, boxes []Box, from string) []service {
+	var out []service
+	for _, p := range cfg.Peers {
+		if !slices.Contains(p.From, from) {
+			continue
+		}
+		for _, b := range boxes {
+			if b.Name == p.Service {
+				out = append(out, service{b, p.Ports})
+			}
+		}
+	}
+	return out
+}
+
+func refuseRest(c *chain, b Box) {
 	c.add(RuleStale, tcpFlags(0x02, 0), state(ctInvalid), count(), logged(RuleStale+" "+b.Name), rejectTCP())
 	refuse(c, RuleDeny, RuleDeny+" "+b.Name)
 }

@@ -137,7 +137,7 @@ func promptErrors(v6 bool) []sysctl {
 }
 
 func routerSysctls(cfg *Config, v6 bool) []sysctl {
-	fwd4, fwd6 := cfg.Hooks.forwarding(cfg.Mode == Open)
+	fwd4, fwd6 := cfg.forwarding()
 	s := append(quiet(v6), promptErrors(v6)...)
 	// The filter has the word on sources, and says it aloud; the kernel's own
 	// check would drop in silence. In the open mode a spoofed source must arrive.

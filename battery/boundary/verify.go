@@ -82,7 +82,7 @@ func (s *Stage) verify(ctx context.Context, v *Verification) error {
 }
 
 func (s *Stage) verifyForwarding() error {
-	v4, v6 := s.cfg.Hooks.forwarding(s.cfg.Mode == Open)
+	v4, v6 := s.cfg.forwarding()
 	want := map[string]bool{"ipv4/ip_forward": v4}
 	if s.noIPv6 == "" {
 		want["ipv6/conf/all/forwarding"] = v6
