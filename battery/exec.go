@@ -6,105 +6,216 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
-	"strconv"
+	"slices"
 	"strings"
+	"sync"
+	"time"
 
 	"github.com/wallproof/wallproof/battery/boundary"
 	"github.com/wallproof/wallproof/battery/image"
 	"github.com/wallproof/wallproof/battery/sandbox"
 	"github.com/wallproof/wallproof/policy"
 	"github.com/wallproof/wallproof/policy/proxy"
+	"github.com/wallproof/wallproof/probes/inside"
 )
 
 // ExecOptions say what to run inside the boundary, and under which policy.
 type ExecOptions struct {
+	RunID   string // 8 hex characters; see proxy.NewRunID
 	Image   *image.Resolved
 	Policy  *policy.Policy
 	Driver  sandbox.Driver
 	Self    []string // as Options.Self
-	Hold    string   // path of wallproof-probe, the sandbox's first process
+	Hold    string   // path of wallproof-probe, every sandbox's first process
 	Secrets []proxy.Secret
 	// BrokerKeys are the private keys of the policy's brokers, by name.
 	BrokerKeys map[string]string
-	Env        []string // what is passed into the sandbox beside the policy's own
-	Command    sandbox.Command
-	Event      func(proxy.Event) // the proxy's record; nil drops it
-	Step       func(string)      // progress; nil drops it
+	Upstream   proxy.Upstream             // how the world outside is reached
+	Services   map[string]*image.Resolved // images of the policy's services, by the service's name
+	Env        []string                   // what is passed into the sandbox beside the policy's own
+	Login      []byte                     // content of the policy's login file; nil lets none in
+	User       *sandbox.User              // who the agent is; nil means AgentUser
+
+	// Agent is what runs under the policy. Setup runs before it and Verifier after
+	// it, as root and each under its own phase's policy; nil leaves them out.
+	// The agent's TTY is honoured, theirs is not.
+	Agent           sandbox.Command
+	Setup, Verifier *sandbox.Command
+	// Tasks run beside the agent, each in a sandbox of its own with its own copy of
+	// the image. Their names are [a-z0-9-].
+	Tasks []ExecTask
+	// Orchestrator runs beside them in a sandbox without anything of the vault's;
+	// on standard input it gets a line of JSON (OrchestratorEvent) for each task
+	// that begins or ends.
+	Orchestrator *sandbox.Command
+
+	Edits <-chan ExecEdit   // edits of the policy while it runs; nil for none
+	Halt  <-chan bool       // true halts everything inside, false lets it go on; nil for none
+	Event func(proxy.Event) // the proxies' record, one at a time; nil drops it
+	Step  func(string)      // progress; nil drops it
+	Note  func(string)      // what the operator should know; nil drops it
 }
 
-// Exec runs one command inside the boundary and returns its exit status. The
-// sandbox starts only when the packet filter was verified in place; the proxy
-// lives in the caller's network namespace and the router has no way out at all.
-func Exec(ctx context.Context, o ExecOptions) (exit int, err error) {
-	if err := execRefuse(o.Policy); err != nil {
-		return 0, err
+// ExecTask is one task of a run that fans out.
+type ExecTask struct {
+	Name    string
+	Command sandbox.Command
+}
+
+// ExecEdit is an edited policy with the secrets that it names, or why there is
+// none. Done, if not nil, is told what came of it.
+type ExecEdit struct {
+	Policy  *policy.Policy
+	Secrets []proxy.Secret
+	Done    func(error)
+}
+
+// Exec runs an agent inside the boundary and returns its exit status, or the
+// verifier's where there is one, with the record of the run, which is there also
+// with an error. The first sandbox starts only when the packet filter was verified
+// in place; the proxies live in the caller's network namespace and the router has
+// no way out at all.
+func Exec(ctx context.Context, o ExecOptions) (int, *ExecRecord, error) {
+	x, err := newSession(ctx, o)
+	if err != nil {
+		return 0, nil, err
 	}
-	if err := enforceable(ctx, o.Policy, o.Driver); err != nil {
-		return 0, err
-	}
-	raw := make([]byte, 4)
-	if _, err := rand.Read(raw); err != nil {
-		return 0, fmt.Errorf("draw a run id: %w", err)
-	}
-	x := &session{o: o, id: hex.EncodeToString(raw)}
-	x.state = filepath.Join(StateRoot, x.id)
 	release, err := boundary.Claim(x.id)
 	if err != nil {
-		return 0, err
+		return 0, nil, err
 	}
 	defer release()
-	defer func() {
-		if cerr := x.close(); err == nil && cerr != nil {
-			err = fmt.Errorf("put the machine back: %w", cerr)
-		}
-	}()
-	sb, err := x.open(ctx)
-	if err != nil {
-		return 0, err
+	exit, err := x.run(ctx)
+	if cerr := x.close(); err == nil && cerr != nil {
+		err = fmt.Errorf("put the machine back: %w", cerr)
 	}
-	return sb.Exec(ctx, x.o.Command)
+	x.rec.end(err)
+	return exit, x.rec.get(), err
+}
+
+// newSession checks everything that can be checked before anything is started.
+func newSession(ctx context.Context, o ExecOptions) (*session, error) {
+	if err := execRefuse(&o); err != nil {
+		return nil, err
+	}
+	e, err := policy.Compile(o.Policy)
+	if err != nil {
+		return nil, err
+	}
+	desc, err := o.Driver.Describe(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("use the sandbox driver: %w", err)
+	}
+	if err := e.EnforceableBy(desc.Name, desc.NetworkModes); err != nil {
+		return nil, err
+	}
+	x := &session{o: o, id: o.RunID, policy: o.Policy, secrets: o.Secrets, modelKey: proxy.NewModelKey(), env: map[string][]string{}}
+	if x.id == "" {
+		raw := make([]byte, 4)
+		if _, err := rand.Read(raw); err != nil {
+			return nil, fmt.Errorf("draw a run id: %w", err)
+		}
+		x.id = hex.EncodeToString(raw)
+	}
+	x.state = filepath.Join(StateRoot, x.id)
+	x.rec = newExecRecord(x.id, &o, desc, e)
+	if err := x.plan(); err != nil {
+		return nil, err
+	}
+	return x, nil
 }
 
 // execRefuse refuses what a policy asks for and exec cannot enforce: a policy is
 // never weakened.
-func execRefuse(p *policy.Policy) error {
-	switch {
-	case len(p.Services) > 0:
-		return errors.New("the policy has services, which exec does not start; take them out, or run them elsewhere and allow their hosts")
-	case p.Egress != nil:
+func execRefuse(o *ExecOptions) error {
+	if o.Policy.Egress != nil {
 		return errors.New("the policy sends traffic through an egress agent, which exec does not reach")
+	}
+	for _, s := range o.Policy.Services {
+		if o.Services[s.Name] == nil {
+			return fmt.Errorf("the image of the service %s was not resolved", s.Name)
+		}
+	}
+	if l := o.Policy.Environment.Login; o.Login != nil && l == nil {
+		return errors.New("the policy lets no login in")
+	}
+	for i, t := range o.Tasks {
+		if !validTask(t.Name) || slices.ContainsFunc(o.Tasks[:i], func(p ExecTask) bool { return p.Name == t.Name }) {
+			return fmt.Errorf("task name %q: it takes one of its own, of at most 32 of a-z, 0-9 and -", t.Name)
+		}
 	}
 	return nil
 }
 
-// enforceable refuses a policy that the driver cannot enforce, before anything
-// is started.
-func enforceable(ctx context.Context, p *policy.Policy, d sandbox.Driver) error {
-	e, err := policy.Compile(p)
-	if err != nil {
-		return err
-	}
-	desc, err := d.Describe(ctx)
-	if err != nil {
-		return fmt.Errorf("use the sandbox driver: %w", err)
-	}
-	return e.EnforceableBy(desc.Name, desc.NetworkModes)
+func validTask(name string) bool {
+	return name != "" && len(name) <= 32 && strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789-") == "" && strings.Trim(name, "-") == name
 }
 
-// session is the boundary around one command.
+// session is the boundary around one run.
 type session struct {
-	o     ExecOptions
-	id    string
-	state string
-	undo  []func(context.Context) error
+	o        ExecOptions
+	id       string
+	state    string
+	rec      *execRecorder
+	stage    *boundary.Stage
+	rootfs   string
+	trust    *trust
+	mounts   []sandbox.Mount
+	boxes    []*execBox
+	modelKey string
+	env      map[string][]string // of the agent phase, by box
+
+	mu      sync.Mutex // doors, policy, secrets
+	policy  *policy.Policy
+	secrets []proxy.Secret
+	doors   *doors
+
+	undo []func(context.Context) error
 }
 
-func (x *session) step(text string) {
+// execBox is one sandbox of the run and its place in the boundary.
+type execBox struct {
+	name    string // of the boundary's box
+	host    string // host name inside
+	role    proxy.Role
+	service *policy.Service // nil for all but services
+	box     boundary.Box
+	sb      sandbox.Sandbox
+	stop    func(context.Context) error // ends a service
+}
+
+const boxOrchestrator = "orchestrator"
+
+// plan lays the run's sandboxes out.
+func (x *session) plan() error {
+	x.boxes = []*execBox{{name: boxWork, host: boxWork, role: proxy.RoleWork}}
+	for i, t := range x.o.Tasks {
+		x.boxes = append(x.boxes, &execBox{name: fmt.Sprintf("task%d", i+1), host: t.Name, role: proxy.RoleTask})
+	}
+	if x.o.Orchestrator != nil {
+		x.boxes = append(x.boxes, &execBox{name: boxOrchestrator, host: boxOrchestrator, role: proxy.RoleOrchestrator})
+	}
+	for i := range x.policy.Services {
+		s := &x.policy.Services[i]
+		x.boxes = append(x.boxes, &execBox{name: fmt.Sprintf("service%d", i+1), host: s.Name, service: s})
+	}
+	if len(x.boxes) > boundary.MaxBoxes {
+		return fmt.Errorf("the run needs %d sandboxes, with its tasks and services; a boundary holds %d", len(x.boxes), boundary.MaxBoxes)
+	}
+	return nil
+}
+
+func (x *session) step(format string, args ...any) {
 	if x.o.Step != nil {
-		x.o.Step(text)
+		x.o.Step(fmt.Sprintf(format, args...))
+	}
+}
+
+func (x *session) note(format string, args ...any) {
+	if x.o.Note != nil {
+		x.o.Note(fmt.Sprintf(format, args...))
 	}
 }
 
@@ -118,33 +229,65 @@ func (x *session) close() error {
 	return errors.Join(append(errs, os.RemoveAll(x.state))...)
 }
 
-// open builds the boundary and starts the sandbox in it.
-func (x *session) open(ctx context.Context) (sandbox.Sandbox, error) {
+// run is the run from the first file to the last phase.
+func (x *session) run(ctx context.Context) (int, error) {
+	if err := x.build(ctx); err != nil {
+		return 0, err
+	}
+	if x.o.Setup != nil {
+		if err := x.setUp(ctx); err != nil {
+			return 0, err
+		}
+	}
+	exit, err := x.agent(ctx)
+	if err != nil || x.o.Verifier == nil {
+		return exit, err
+	}
+	if exit != 0 {
+		x.note("the agent ended with exit code %d; the verifier decides", exit)
+	}
+	return x.verify(ctx)
+}
+
+// build unpacks the images and makes the namespaces. Nothing runs yet.
+func (x *session) build(ctx context.Context) error {
 	if err := os.MkdirAll(x.state, 0o711); err != nil {
-		return nil, storage("create the run's folder", err)
+		return storage("create the run's folder", err)
 	}
 	x.step("unpack the image")
-	rootfs := filepath.Join(x.state, "rootfs")
-	if _, err := image.Unpack(ctx, x.o.Image, rootfs, image.UnpackOptions{Command: append(append([]string{}, x.o.Self...), "internal", "unpack")}); err != nil {
-		return nil, err
+	var err error
+	if x.rootfs, err = x.unpack(ctx, "rootfs", x.o.Image); err != nil {
+		return err
 	}
 	x.step("build the boundary")
-	stage, err := boundary.Build(ctx, boundary.Config{Run: x.id, Phase: "x", Boxes: []string{boxWork}, Mode: boundary.Enforced, Uplink: boundary.None, ProxyUID: proxyUID, SOCKS: true})
+	cfg := boundary.Config{Run: x.id, Phase: "x", Mode: boundary.Enforced, Uplink: boundary.None, ProxyUID: proxyUID, SOCKS: true}
+	for _, b := range x.boxes {
+		cfg.Boxes = append(cfg.Boxes, b.name)
+	}
+	cfg.Peers = x.peers()
+	if x.stage, err = boundary.Build(ctx, cfg); err != nil {
+		return err
+	}
+	x.undo = append(x.undo, func(context.Context) error { return x.stage.Close() })
+	go discard(x.stage.Denials())
+	for _, b := range x.boxes {
+		b.box, _ = x.stage.Box(b.name)
+	}
+	if x.trust, err = newTrust(x.state, x.rootfs); err != nil {
+		return err
+	}
+	tools, err := toolsFolder(x.state, x.o.Hold)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	x.undo = append(x.undo, func(context.Context) error { return stage.Close() })
-	go discard(stage.Denials())
-	ca, err := x.startProxy(ctx, stage)
-	if err != nil {
-		return nil, err
-	}
-	if _, err := stage.VerifyInPlace(ctx); err != nil {
-		return nil, fmt.Errorf("the boundary could not be verified, so nothing is run in it: %w", err)
-	}
-	x.step("start the sandbox")
-	box, _ := stage.Box(boxWork)
-	return x.startSandbox(ctx, box, rootfs, ca)
+	x.mounts = append(x.trust.mounts(), tools)
+	return nil
+}
+
+func (x *session) unpack(ctx context.Context, name string, img *image.Resolved) (string, error) {
+	dir := filepath.Join(x.state, name)
+	_, err := image.Unpack(ctx, img, dir, image.UnpackOptions{Command: append(append([]string{}, x.o.Self...), "internal", "unpack")})
+	return dir, err
 }
 
 func discard[T any](ch <-chan T) {
@@ -152,133 +295,59 @@ func discard[T any](ch <-chan T) {
 	}
 }
 
-func (x *session) startProxy(ctx context.Context, stage *boundary.Stage) (string, error) {
-	canonical, err := x.o.Policy.Canonical()
-	if err != nil {
-		return "", err
-	}
-	files, err := stage.Listeners()
-	if err != nil {
-		return "", err
-	}
-	defer closeFiles(files)
-	listeners, err := proxyListeners(files)
-	if err != nil {
-		return "", err
-	}
-	px, err := proxy.Start(ctx, proxy.Launch{Path: x.o.Self[0], Argv: append(append([]string{}, x.o.Self...), "internal", "proxy"), UID: proxyUID, GID: proxyUID, Listeners: listeners, OnEvent: x.o.Event,
-		Config: proxy.Config{RunID: x.id, Policy: string(canonical), Secrets: x.o.Secrets, BrokerKeys: x.o.BrokerKeys}})
-	if err != nil {
-		return "", err
-	}
-	x.undo = append(x.undo, px.Stop)
-	return px.Ready.CAPEM, nil
-}
-
-func (x *session) startSandbox(ctx context.Context, box boundary.Box, rootfs, ca string) (sandbox.Sandbox, error) {
-	mounts, err := trustMounts(x.state, rootfs, ca)
-	if err != nil {
-		return nil, err
-	}
-	tools, err := toolsFolder(x.state, x.o.Hold)
-	if err != nil {
-		return nil, err
-	}
-	cfg := x.o.Image.Config.Config
-	env := environment(cfg.Env, box, x.o.Secrets)
-	env = lastWins(append(env, x.o.Env...))
-	spec := sandbox.Spec{ID: "wallproof-" + x.id + "-x-" + boxWork, Rootfs: rootfs, IDBase: image.IDBase, NetNS: box.NetNSPath, Env: env,
-		User: imageUser(cfg.User), WorkDir: cfg.WorkingDir, Hostname: boxWork, DNS: resolvers(box),
-		Mounts: append(mounts, tools), Init: []string{toolsMount + "/" + filepath.Base(x.o.Hold), "hold"},
-		Limits: sandbox.Limits{MemoryBytes: x.o.Policy.Limits.Memory, Processes: x.o.Policy.Limits.Processes, DiskBytes: x.o.Policy.Limits.Disk}}
-	sb, err := x.o.Driver.Start(ctx, spec)
-	if err != nil {
-		return nil, err
-	}
-	x.undo = append(x.undo, sb.Stop)
-	if len(x.o.Command.Env) == 0 {
-		x.o.Command.Env = env
-	}
-	return sb, nil
-}
-
-// imageUser reads the numeric user of an image's configuration; a name, which
-// only the image itself could resolve, and an empty one mean root, the strongest
-// attacker.
-func imageUser(s string) sandbox.User {
-	u, g, _ := strings.Cut(s, ":")
-	uid, err := strconv.ParseUint(u, 10, 31)
-	if err != nil {
-		return sandbox.User{}
-	}
-	gid, _ := strconv.ParseUint(g, 10, 31)
-	return sandbox.User{UID: uint32(uid), GID: uint32(gid)}
-}
-
-func resolvers(box boundary.Box) []string {
-	out := []string{box.Gateway4.String()}
-	if box.Gateway6.IsValid() {
-		out = append(out, box.Gateway6.String())
-	}
-	return out
-}
-
-// trustMounts writes the authorities that the sandbox trusts and mounts them at
-// their own place and over the trust stores that the image has. The image itself
-// is not changed.
-func trustMounts(state, rootfs, ca string) ([]sandbox.Mount, error) {
-	dir := filepath.Join(state, "trust")
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return nil, storage("create the folder of trusted authorities", err)
-	}
-	file := filepath.Join(dir, "ca.pem")
-	if err := os.WriteFile(file, []byte(ca), 0o644); err != nil {
-		return nil, storage("write the trusted authorities", err)
-	}
-	mounts := []sandbox.Mount{{Source: dir, Target: trustMount, ReadOnly: true}}
-	root, err := os.OpenRoot(rootfs)
-	if err != nil {
-		return nil, fmt.Errorf("open the root file system: %w", err)
-	}
-	defer root.Close()
-	for _, store := range trustStores {
-		if info, err := root.Lstat(store[1:]); err == nil && info.Mode().IsRegular() {
-			mounts = append(mounts, sandbox.Mount{Source: file, Target: store, ReadOnly: true})
-		}
-	}
-	return mounts, nil
-}
-
-// toolsFolder puts our own binaries where every sandbox finds them, read-only.
-func toolsFolder(state string, binaries ...string) (sandbox.Mount, error) {
-	dir := filepath.Join(state, "tools")
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return sandbox.Mount{}, storage("create the folder of tools", err)
-	}
-	for _, b := range binaries {
-		if err := copyFile(b, filepath.Join(dir, filepath.Base(b))); err != nil {
-			return sandbox.Mount{}, err
-		}
-	}
-	return sandbox.Mount{Source: dir, Target: toolsMount, ReadOnly: true}, nil
-}
-
-func copyFile(from, to string) error {
-	if _, err := os.Stat(to); err == nil {
+// startSandboxes starts every sandbox but the services', once the boundary was
+// verified in place.
+func (x *session) startSandboxes(ctx context.Context) error {
+	if x.boxes[0].sb != nil {
 		return nil
 	}
-	in, err := os.Open(from)
-	if err != nil {
-		return fmt.Errorf("read a tool: %w", err)
+	if _, err := x.stage.VerifyInPlace(ctx); err != nil {
+		return fmt.Errorf("the boundary could not be verified, so nothing is run in it: %w", err)
 	}
-	defer in.Close()
-	out, err := os.OpenFile(to, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o755)
-	if err != nil {
-		return storage("copy a tool", err)
-	}
-	_, err = io.Copy(out, in)
-	if err = errors.Join(err, out.Close()); err != nil {
-		return storage("copy a tool", err)
+	x.step("start the sandbox")
+	for _, b := range x.boxes {
+		if b.service != nil {
+			continue
+		}
+		if err := x.startSandbox(ctx, b); err != nil {
+			return err
+		}
 	}
 	return nil
+}
+
+func (x *session) startSandbox(ctx context.Context, b *execBox) error {
+	l := x.policy.Limits
+	spec := sandbox.Spec{ID: "wallproof-" + x.id + "-x-" + b.name, Rootfs: x.rootfs, IDBase: image.IDBase, NetNS: b.box.NetNSPath,
+		User: root, WorkDir: x.workDir(), Hostname: b.host, DNS: resolvers(b.box), Hosts: x.serviceHosts(b), Mounts: x.mounts, Init: []string{tool(x.o.Hold), "hold"},
+		Limits: sandbox.Limits{MemoryBytes: l.Memory, Processes: l.Processes, DiskBytes: l.Disk}}
+	sb, err := x.o.Driver.Start(ctx, spec)
+	if err != nil {
+		return err
+	}
+	x.undo = append(x.undo, sb.Stop)
+	b.sb = sb
+	user := x.user()
+	x.rec.sandbox(b, user)
+	home := inside.Dir{Path: x.home(), UID: int(user.UID), GID: int(user.GID)}
+	plan := inside.Plan{Dirs: []inside.Dir{home}}
+	if dir := x.workDir(); dir != "/" && dir != home.Path {
+		plan.Dirs = append(plan.Dirs, inside.Dir{Path: dir, UID: home.UID, GID: home.GID})
+	}
+	return x.prepare(ctx, b, plan)
+}
+
+// deadline bounds the agent phase.
+func (x *session) deadline(ctx context.Context) (context.Context, context.CancelFunc) {
+	if d := x.policy.Limits.Duration; d > 0 {
+		return context.WithTimeoutCause(ctx, d, &TimeoutError{d})
+	}
+	return context.WithCancel(ctx)
+}
+
+// TimeoutError: the agent phase has lasted as long as the policy lets it.
+type TimeoutError struct{ Limit time.Duration }
+
+func (e *TimeoutError) Error() string {
+	return fmt.Sprintf("the agent's time of %s, the policy's limits.duration, is over; it was ended", e.Limit)
 }

@@ -6,6 +6,11 @@
 //	wallproof-probe hold   be a sandbox's first process: do nothing, reap children
 //	wallproof-probe seed   plant what a plan on standard input says, and hold it
 //	wallproof-probe serve  be the neighbour: hold canaries of one's own, answer the nonces that arrive
+//	wallproof-probe prepare  make folders and files that a plan on standard input says
+//	wallproof-probe await  wait for the services that a plan on standard input says
+//	wallproof-probe end    end every other process (root)
+//	wallproof-probe halt   stop every other process (root); resume lets them go on
+//	wallproof-probe reach URL…  tell which sites answer, with the proxy and without, and which variables look like keys
 //	wallproof-probe facts  print what isolates this process, as JSON
 //
 // Exit codes: 0 done, 1 usage or input.
@@ -19,6 +24,7 @@ import (
 	"os/signal"
 	"syscall"
 
+	"github.com/wallproof/wallproof/probes/inside"
 	"github.com/wallproof/wallproof/probes/kit"
 	"github.com/wallproof/wallproof/probes/planter"
 )
@@ -30,6 +36,11 @@ var commands = map[string]func(ctx context.Context, in io.Reader, out io.Writer)
 	"seed":              seed,
 	"serve":             serve,
 	"facts":             facts,
+	"prepare":           func(_ context.Context, in io.Reader, _ io.Writer) error { return inside.Prepare(in) },
+	"await":             func(ctx context.Context, in io.Reader, _ io.Writer) error { return inside.Await(ctx, in) },
+	"end":               func(context.Context, io.Reader, io.Writer) error { return inside.End() },
+	"halt":              func(context.Context, io.Reader, io.Writer) error { return inside.Halt() },
+	"resume":            func(context.Context, io.Reader, io.Writer) error { return inside.Resume() },
 }
 
 func main() {
@@ -39,6 +50,9 @@ func main() {
 	}
 	if kit.IsChild(os.Args[1:]) {
 		end(kit.ChildMain(os.Args[1:], os.Stdout))
+	}
+	if len(os.Args) > 2 && os.Args[1] == "reach" {
+		end(inside.Reach(context.Background(), os.Stdout, os.Args[2:]))
 	}
 	if len(os.Args) != 2 {
 		usage()
@@ -62,6 +76,6 @@ func end(err error) {
 }
 
 func usage() {
-	fmt.Fprintln(os.Stderr, "usage: wallproof-probe run|hold|seed|serve|facts")
+	fmt.Fprintln(os.Stderr, "usage: wallproof-probe run|hold|seed|serve|facts|prepare|await|end|halt|resume|reach URL…")
 	os.Exit(1)
 }

@@ -76,6 +76,9 @@ func wallproof(t testing.TB, args ...string) result { t.Helper(); return run(t, 
 var before = map[string]bool{}
 
 func TestMain(m *testing.M) {
+	if code, ok := isActor(); ok {
+		os.Exit(code)
+	}
 	found, err := state()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "e2e:", err)

@@ -12,9 +12,9 @@ import (
 	"github.com/wallproof/wallproof/policy"
 )
 
-// listenPrivate opens a Unix socket that nobody but its owner can connect to,
+// ListenPrivate opens a Unix socket that nobody but its owner can connect to,
 // not even between its making and a change of its mode.
-func listenPrivate(path string) (net.Listener, error) {
+func ListenPrivate(path string) (net.Listener, error) {
 	old := unix.Umask(0o177)
 	l, err := net.Listen("unix", path)
 	unix.Umask(old)

@@ -235,7 +235,7 @@ func (in *Instance) config(ctx context.Context, p *policy.Policy) (proxy.Config,
 		Dial: o.Dial.Dial, Now: o.Dial.Now, OriginalDst: o.Dial.OriginalDst,
 		Upstream: proxy.Upstream{Resolver: o.Resolver},
 	}
-	if cfg.Upstream.Resolve, err = pins(o.Resolve); err != nil {
+	if cfg.Upstream.Resolve, err = Pins(o.Resolve); err != nil {
 		return proxy.Config{}, err
 	}
 	if cfg.Agent = o.Agent != nil; values.Egress != nil {
@@ -277,8 +277,8 @@ func bind(p *policy.Policy, values map[string]string, old []proxy.Secret) []prox
 	return out
 }
 
-// pins reads "NAME:PORT:ADDR", where an IPv6 address may stand in brackets.
-func pins(list []string) (map[string]string, error) {
+// Pins reads "NAME:PORT:ADDR", where an IPv6 address may stand in brackets.
+func Pins(list []string) (map[string]string, error) {
 	out := map[string]string{}
 	for _, s := range list {
 		name, rest, ok1 := strings.Cut(s, ":")
@@ -360,7 +360,7 @@ func (in *Instance) serveOperators() (stop func(), err error) {
 	if fi, err := os.Lstat(path); err == nil && fi.Mode()&os.ModeSocket != 0 {
 		_ = os.Remove(path) // left by one that was killed
 	}
-	l, err := listenPrivate(path)
+	l, err := ListenPrivate(path)
 	if err != nil {
 		return nil, fmt.Errorf("open the operators' socket: %w", err)
 	}
