@@ -199,7 +199,7 @@ func (x *session) plan() error {
 	}
 	for i := range x.policy.Services {
 		s := &x.policy.Services[i]
-		x.boxes = append(x.boxes, &execBox{name: fmt.Sprintf("service%d", i+1), host: s.Name, service: s})
+		x.boxes = append(x.boxes, &execBox{name: fmt.Sprintf("service%d", i+1), host: s.Name, role: proxy.RoleService, service: s})
 	}
 	if len(x.boxes) > boundary.MaxBoxes {
 		return fmt.Errorf("the run needs %d sandboxes, with its tasks and services; a boundary holds %d", len(x.boxes), boundary.MaxBoxes)

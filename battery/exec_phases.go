@@ -40,6 +40,10 @@ func (x *session) setUp(ctx context.Context) error {
 			c := *x.o.Setup
 			c.Env, c.User, c.WorkDir = x.rootEnv(b), &root, x.workDir()
 			exit, err := x.exec(ctx, b, c)
+			var missing *NoProgramError
+			if errors.As(err, &missing) { // not the agent's, whose exit code it would look like
+				return fmt.Errorf("the agent was not started, as its set-up could not be: %s", missing.Error())
+			}
 			if err != nil {
 				return fmt.Errorf("set-up: %w", err)
 			}

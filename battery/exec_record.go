@@ -166,7 +166,7 @@ func (r *execRecorder) sandbox(b *execBox, user sandbox.User) {
 	r.change(func(rec *ExecRecord) {
 		s := ExecSandbox{Name: b.host, Role: string(b.role), User: user.UID, PolicyDigest: rec.PolicyDigest, Routing: wiredCatchAll}
 		if b.service != nil {
-			s.Role, s.Routing = "service", "none"
+			s.Routing = "none"
 		}
 		rec.Sandboxes = append(rec.Sandboxes, s)
 	})

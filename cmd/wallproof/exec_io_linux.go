@@ -72,8 +72,20 @@ var outputs sync.Mutex
 // maxLine is where a line without an end is broken.
 const maxLine = 64 << 10
 
+// lineWriters are all that there are, for flushLines.
+var lineWriters []*lineWriter
+
 func prefixed(out io.Writer, name string) io.Writer {
-	return &lineWriter{mu: &outputs, out: out, prefix: "[" + name + "] "}
+	w := &lineWriter{mu: &outputs, out: out, prefix: "[" + name + "] "}
+	lineWriters = append(lineWriters, w)
+	return w
+}
+
+// flushLines writes last lines that have no end.
+func flushLines() {
+	for _, w := range lineWriters {
+		w.flush()
+	}
 }
 
 func (w *lineWriter) Write(p []byte) (int, error) {

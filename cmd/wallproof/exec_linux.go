@@ -96,6 +96,7 @@ func execAction(c *cli.Context) error {
 	}
 	exit, result, err := battery.Exec(ctx, *o)
 	restore()
+	flushLines()
 	if result != nil {
 		rec.SetEnforcement(record.Enforcement{State: result.Enforcement.State, Reason: result.Enforcement.Reason})
 		if werr := writeRecord(c.String("record"), result); err == nil {

@@ -83,6 +83,7 @@ func newApp() *cli.App {
 	app.Usage = "attack a sandbox, sign what happened, let anyone re-verify it"
 	app.Version = version.String()
 	app.HideVersion = true
+	app.DisableSliceFlagSeparator = true // a comma is part of a value; a flag that takes several is repeated
 	app.EnableBashCompletion = true
 	app.Suggest = true
 	app.Commands = append(platformCommands(), verifyCommands()...)

@@ -16,11 +16,12 @@ const (
 	RoleWork         Role = "work"         // runs the agent
 	RoleTask         Role = "task"         // one for each task when a run fans out
 	RoleOrchestrator Role = "orchestrator" // starts and collects tasks
+	RoleService      Role = "service"      // a service of the task: answers, and reaches nothing
 	RoleProxy        Role = "proxy"        // enforces; the only one with credentials
 )
 
 // Roles lists them in the order in which documents show them.
-var Roles = []Role{RoleWork, RoleTask, RoleOrchestrator, RoleProxy}
+var Roles = []Role{RoleWork, RoleTask, RoleOrchestrator, RoleService, RoleProxy}
 
 // Holding is something that a sandbox may hold.
 type Holding string
@@ -61,7 +62,7 @@ func (r Role) May(h Holding) bool {
 // the proxy: where the proxy and its certificate are, and what its role may hold.
 // The proxy's own environment is empty: it is told everything over a pipe.
 func (r Role) Env(p *policy.Policy, secrets []Secret, modelKey, caPath, proxyURL string) []string {
-	if r == RoleProxy {
+	if r == RoleProxy || r == RoleService {
 		return nil
 	}
 	env := SandboxEnv(caPath, proxyURL)
@@ -90,14 +91,19 @@ var WhatLivesWhere = []Place{
 	{"the certificate of the run's authority", CAPath + " and the trust stores of the sandbox", "everybody", "with the sandbox"},
 	{"placeholders", "environment of work and task sandboxes", "code in the sandbox", "with the sandbox; worth nothing outside it"},
 	{"the run's own model key", "environment of work and task sandboxes; memory of the proxy", "code in the sandbox", "with the proxy, which alone accepts it"},
+	{"variables that were passed", "environment of work and task sandboxes, set-up and verifier", "code in the sandbox", "with the sandbox"},
+	{"one agent's subscription login", "a file of the work sandbox, mode 0600, of the agent's user", "the agent", "with the sandbox"},
 	{"the record of decisions", "a file of the operator, mode 0600", "operator; root of the host", "by the operator"},
+	{"the record of a run", "a file of the operator, mode 0600", "operator; root of the host", "by the operator"},
+	{"the operator's socket", "/run/wallproof, mode 0600, mounted into no sandbox", "operator; root of the host", "with the run"},
+	{"what the sandboxes write", "memory of each sandbox", "code in that sandbox; root of the host", "with the sandbox"},
 	{"requests and responses", "memory of the proxy, while they pass", "root of the host", "at once"},
 }
 
-// PlacesTable is the two tables in Markdown, as WHERE.md has them.
+// PlacesTable is the two tables in Markdown, as docs/what-lives-where.md has them.
 func PlacesTable() string {
 	var b strings.Builder
-	b.WriteString("# What lives where\n\nGenerated from roles.go; a test compares.\n\n| what | where | who can read it | when it is destroyed |\n| --- | --- | --- | --- |\n")
+	b.WriteString("# What lives where\n\nGenerated from policy/proxy/roles.go; a test compares. That running sandboxes keep to it is shown by `Test5SystemB` in testdata/e2e.\n\n| what | where | who can read it | when it is destroyed |\n| --- | --- | --- | --- |\n")
 	for _, p := range WhatLivesWhere {
 		fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", p.What, p.Where, p.Readers, p.Destroyed)
 	}

@@ -3,8 +3,8 @@
 package e2e
 
 import (
-	"encoding/json"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -174,7 +174,7 @@ func Test5SystemB(t *testing.T) {
 	})
 
 	t.Run("a per-run authority, whose key the sandbox has not", func(t *testing.T) {
-		a := run(t, "--", "actor", "all", "read", "/etc/wallproof/ca.pem", ",", "search", "PRIVATE KEY")
+		a := run(t, "--", "actor", "all", "read", "/etc/wallproof/ca.pem", ",", "search", "-----BEGIN PRIVATE KEY")
 		b := run(t, "--", "actor", "read", "/etc/ssl/certs/ca-certificates.crt")
 		ok(t, a)
 		ok(t, b)
@@ -275,7 +275,8 @@ func Test5SystemB(t *testing.T) {
 // interactive is a run whose agent goes on when it is told to.
 type interactive struct {
 	t      *testing.T
-	in     *os.File
+	pid    int
+	in     io.WriteCloser
 	lines  chan string
 	stderr chan string
 	wait   func() error
@@ -296,11 +297,11 @@ func (o *outside) interact(t *testing.T, env []string, args ...string) *interact
 	if err != nil {
 		t.Fatal(err)
 	}
-	i := &interactive{t: t, in: in.(*os.File), lines: make(chan string, 1024), stderr: make(chan string, 1024)}
+	i := &interactive{t: t, in: in, lines: make(chan string, 1024), stderr: make(chan string, 1024)}
 	o.start(t, cmd)
 	go scanLines(stdout, i.lines)
 	go scanLines(stderr, i.stderr)
-	i.wait = cmd.Wait
+	i.wait, i.pid = cmd.Wait, cmd.Process.Pid
 	return i
 }
 
@@ -420,9 +421,9 @@ func Test6SystemC(t *testing.T) {
 	})
 	t.Run("no-network reaches only the model, through the model proxy", func(t *testing.T) {
 		o.reset()
-		r := run(t, "no-network", append([]string{"--", "actor", "all", "chat", "coder-1", ",", "chat", "vendor/x", ",", "chat", "other", ",", "get", "https://any.example/", "direct:http://any.example/", "https://model.provider.example/"}, metadata...)...)
+		r := run(t, "no-network", append([]string{"--", "actor", "all", "chat", "gpt-oss-120b", ",", "chat", "vendor/qwen-x", ",", "chat", "other", ",", "get", "https://any.example/", "direct:http://any.example/", "https://model.provider.example/"}, metadata...)...)
 		ok(t, r)
-		has(t, r, "chat coder-1 200", "the model answers", "chat vendor/x 200", "chat other 403")
+		has(t, r, "chat gpt-oss-120b 200", "the model answers", "chat vendor/qwen-x 200", "chat other 403")
 		lacks(t, r, "https://any.example/ 200", "direct:http://any.example/ 200", "provider-key-2b94f1", "https://model.provider.example/ 200")
 		refusesMetadata(t, r)
 		q := o.requests("model.provider.example")
@@ -442,9 +443,9 @@ func Test6SystemC(t *testing.T) {
 	})
 	t.Run("allowlist reaches only the allowed hosts, plus the model", func(t *testing.T) {
 		o.reset()
-		r := run(t, "allowlist", append([]string{"--env", "DATASET", "--", "actor", "all", "chat", "coder-1", ",", "get", "https://docs.example/", "https://sub.docs.example/", "https://packages.example/", "https://any.example/"}, metadata...)...)
+		r := run(t, "allowlist", append([]string{"--env", "DATASET", "--", "actor", "all", "chat", "gpt-oss-120b", ",", "get", "https://docs.example/", "https://sub.docs.example/", "https://packages.example/", "https://any.example/"}, metadata...)...)
 		ok(t, r)
-		has(t, r, "https://docs.example/ 200", "chat coder-1 200")
+		has(t, r, "https://docs.example/ 200", "chat gpt-oss-120b 200")
 		lacks(t, r, "https://sub.docs.example/ 200", "https://packages.example/ 200", "https://any.example/ 200")
 		refusesMetadata(t, r)
 	})
@@ -453,10 +454,10 @@ func Test6SystemC(t *testing.T) {
 		if r := o.exec(t, env, "--image", img, "--policy", writeFile(t, empty), "--", "actor", "id"); r.code != 1 || r.stdout != "" {
 			t.Errorf("%s", r)
 		}
-		model := empty + "secrets: [{name: PROVIDER_KEY, from: {env: PROVIDER_KEY}}]\nmodel: {api: openai, url: 'https://model.provider.example/v1', secret: PROVIDER_KEY, allow: [coder-1]}\n"
-		r := o.exec(t, env, "--image", img, "--policy", writeFile(t, model), "--", "actor", "all", "chat", "coder-1", ",", "get", "http://any.example/")
+		model := empty + "secrets: [{name: PROVIDER_KEY, from: {env: PROVIDER_KEY}}]\nmodel: {api: openai, url: 'https://model.provider.example/v1', secret: PROVIDER_KEY, allow: [gpt-oss-120b]}\n"
+		r := o.exec(t, env, "--image", img, "--policy", writeFile(t, model), "--", "actor", "all", "chat", "gpt-oss-120b", ",", "get", "http://any.example/")
 		ok(t, r)
-		has(t, r, "chat coder-1 200", "http://any.example/ 403")
+		has(t, r, "chat gpt-oss-120b 200", "http://any.example/ 403")
 	})
 	t.Run("names of the task's own services are allowed, and reached by nothing else", func(t *testing.T) { services(t, o, img) })
 
@@ -513,15 +514,15 @@ func Test6SystemC(t *testing.T) {
 		if rec := readRecord(t, record); len(rec.Overrides) != 1 || !strings.Contains(rec.Overrides[0], "vendor/sonar-online") {
 			t.Errorf("%+v", rec.Overrides)
 		}
-		if r := run(t, "no-network", "--model", "coder-1", "--", "actor", "id"); r.code != 0 {
+		if r := run(t, "no-network", "--model", "gpt-oss-120b", "--", "actor", "id"); r.code != 0 {
 			t.Errorf("%s", r)
 		}
 	})
 	t.Run("hosted web search is turned off where web access is restricted", func(t *testing.T) {
 		o.reset()
-		r := run(t, "no-network", "--", "actor", "chat", "coder-1", "search")
+		r := run(t, "no-network", "--", "actor", "chat", "gpt-oss-120b", "search")
 		ok(t, r)
-		has(t, r, "chat coder-1 403")
+		has(t, r, "chat gpt-oss-120b 403")
 		if len(o.requests("model.provider.example")) != 0 {
 			t.Error("it arrived at the provider")
 		}
@@ -571,11 +572,21 @@ func Test6SystemC(t *testing.T) {
 		}
 	})
 	t.Run("exports are redacted", func(t *testing.T) {
-		log := filepath.Join(t.TempDir(), "log.jsonl")
-		r := run(t, "no-network", "--log", log, "--", "actor", "get", "http://provider-key-2b94f1.example/")
+		// The provider's key comes back in an answer, whole and encoded; neither what
+		// the agent prints nor the log and the record have it.
+		log, record := filepath.Join(t.TempDir(), "log.jsonl"), filepath.Join(t.TempDir(), "record.json")
+		policy := writeFile(t, "version: 1\nmode: allowlist\nallow: [{host: docs.example}]\nsecrets: [{name: PROVIDER_KEY, from: {env: PROVIDER_KEY}, inject: [{host: docs.example, as: bearer}]}]\n")
+		r := o.exec(t, env, "--image", img, "--policy", policy, "--log", log, "--record", record, "--report", "--", "actor", "get", "https://docs.example/echo", "http://provider-key-2b94f1.example/")
 		ok(t, r)
-		if b, err := os.ReadFile(log); err != nil || !json.Valid([]byte(strings.Split(string(b), "\n")[0])) {
-			t.Errorf("%v %s", err, b)
+		has(t, r, "https://docs.example/echo 200")
+		if q := o.requests("docs.example"); len(q) == 0 || q[len(q)-1].Auth != "Bearer provider-key-2b94f1" {
+			t.Errorf("the site got %+v", q)
+		}
+		lacks(t, r, "auth=Bearer provider-key-2b94f1")
+		for _, path := range []string{log, record} {
+			if b, err := os.ReadFile(path); err != nil || strings.Contains(string(b), "provider-key-2b94f1") {
+				t.Errorf("%s: %v\n%s", path, err, b)
+			}
 		}
 	})
 }

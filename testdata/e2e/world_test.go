@@ -143,7 +143,7 @@ func (o *outside) answer(w http.ResponseWriter, r *http.Request) {
 	o.mu.Unlock()
 	if strings.Contains(r.URL.Path, "chat/completions") {
 		w.Header().Set("Content-Type", "application/json")
-		_, _ = io.WriteString(w, `{"id":"1","object":"chat.completion","model":"coder-1","choices":[{"index":0,"message":{"role":"assistant","content":"the model answers"},"finish_reason":"stop"}]}`)
+		_, _ = io.WriteString(w, `{"id":"1","object":"chat.completion","model":"gpt-oss-120b","choices":[{"index":0,"message":{"role":"assistant","content":"the model answers"},"finish_reason":"stop"}]}`)
 		return
 	}
 	fmt.Fprintf(w, "outside %s %s auth=%s key=%s query=%s\n", r.Host, r.URL.Path, s.Auth, s.Key, s.Query)
@@ -348,7 +348,7 @@ func init() {
 	actors = map[string]func(args []string) error{
 		"get": actGet, "env": actEnv, "id": actID, "greet": actGreet, "tcp": actTCP, "write": actWrite, "read": actRead, "exit": actExit,
 		"leave": actLeave, "linger": actLinger, "search": actSearch, "wait": actWait, "copy": actCopy, "chat": actChat, "all": actAll,
-		"obey": actObey, "web": actWeb,
+		"obey": actObey, "kill": actKill, "web": actWeb,
 	}
 }
 
@@ -615,3 +615,6 @@ func actWeb(args []string) error {
 		fmt.Fprintln(w, args[1], os.Getenv("GREETING"))
 	}))
 }
+
+// actKill ends this program by a signal.
+func actKill([]string) error { return unix.Kill(os.Getpid(), unix.SIGKILL) }
