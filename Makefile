@@ -86,6 +86,9 @@ test-site: ## the pages in a real browser
 test-breaks: need-root
 	go test -tags breaks -count 1 -run 'Break|Broken|Hook' ./battery/boundary ./policy/proxy
 
+test-load: ## a thousand connections, a hundred thousand requests through the proxy, no leak
+	go test -tags load -count 1 -timeout 15m -run Load ./policy/proxy
+
 # DIR is a folder of cases of the public sigstore-conformance suite.
 test-conformance:
 	@test -n "$(DIR)" || { echo "name the folder of cases: make test-conformance DIR=…" >&2; exit 1; }

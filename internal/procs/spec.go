@@ -50,13 +50,18 @@ type Spec struct {
 	// which a program below /root is not. Self is this very program wherever it
 	// lies.
 	Path  string
-	Argv  []string    // as the process sees it; Argv[0] is only a name
-	Env   []string    // the whole environment; nothing is added but WALLPROOF_FDNAMES
-	Dir   string      // working directory, "" means /
-	NetNS string      // path of the network namespace, "" for the caller's own
-	UID   uint32      // never 0
-	GID   uint32      // never 0
-	Files []NamedFile // descriptors 3, 4, …; stay open in the parent, which closes them
+	Argv  []string // as the process sees it; Argv[0] is only a name
+	Env   []string // the whole environment; nothing is added but WALLPROOF_FDNAMES
+	Dir   string   // working directory, "" means /
+	NetNS string   // path of the network namespace, "" for the caller's own
+	UID   uint32   // never 0
+	GID   uint32   // never 0
+	// Namespaces gives the process user, mount, PID, IPC and UTS namespaces of its
+	// own. Inside it is user 0 of a user namespace that has no other user, with
+	// all capabilities over those namespaces and none over anything else, until it
+	// drops them; outside it is UID and GID.
+	Namespaces bool
+	Files      []NamedFile // descriptors 3, 4, …; stay open in the parent, which closes them
 
 	// Config is marshalled to JSON and written to standard input.
 	Config any

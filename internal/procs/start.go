@@ -75,17 +75,32 @@ func command(spec *Spec) *exec.Cmd {
 	}
 	env := append([]string{}, spec.Env...)
 	return &exec.Cmd{
-		Path:       spec.Path,
-		Args:       spec.Argv,
-		Env:        append(env, fdNamesVar+"="+strings.Join(names, ":")),
-		Dir:        dir,
-		ExtraFiles: extra,
-		SysProcAttr: &syscall.SysProcAttr{
-			Credential: &syscall.Credential{Uid: spec.UID, Gid: spec.GID},
-			Pdeathsig:  syscall.SIGKILL,
-			Setsid:     true,
-		},
+		Path:        spec.Path,
+		Args:        spec.Argv,
+		Env:         append(env, fdNamesVar+"="+strings.Join(names, ":")),
+		Dir:         dir,
+		ExtraFiles:  extra,
+		SysProcAttr: attributes(spec),
 	}
+}
+
+// ownNamespaces are those of Spec.Namespaces.
+const ownNamespaces = syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS | syscall.CLONE_NEWPID | syscall.CLONE_NEWIPC | syscall.CLONE_NEWUTS
+
+func attributes(spec *Spec) *syscall.SysProcAttr {
+	a := &syscall.SysProcAttr{
+		Credential: &syscall.Credential{Uid: spec.UID, Gid: spec.GID},
+		Pdeathsig:  syscall.SIGKILL,
+		Setsid:     true,
+	}
+	if spec.Namespaces {
+		a.Cloneflags = ownNamespaces
+		a.UidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: int(spec.UID), Size: 1}}
+		a.GidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: int(spec.GID), Size: 1}}
+		a.GidMappingsEnableSetgroups = true // to have none
+		a.Credential = &syscall.Credential{Uid: 0, Gid: 0}
+	}
+	return a
 }
 
 // spawn starts the process from a thread of its own and gives it its

@@ -25,6 +25,13 @@
 // Ready, then events, several at a time as a JSON array. Updates go over a
 // socket of their own. The process never outlives its parent.
 //
+// It is a sandbox of its own: a user that nothing else is, user, mount, PID, IPC
+// and UTS namespaces that it shares with no process, an empty read-only root
+// (no shell, no program, no library, no file), no capability, a filter of system
+// calls, no core dumps, and locked memory where the limits allow it. Its network
+// namespace is the uplink's: it needs one that leads out, and the sandboxes are
+// in others. Ready says what of this is in force; see package confine.
+//
 // # What it cannot do
 //
 //   - TLS that is passed on untouched is not looked into: what a host is told

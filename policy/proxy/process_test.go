@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -195,10 +196,41 @@ func TestProcessHidesItself(t *testing.T) {
 	if !p.Ready.Confinement.Seccomp {
 		t.Errorf("confinement %+v", p.Ready.Confinement)
 	}
-	for _, line := range []string{"Seccomp:\t2", "CapEff:\t0000000000000000", "NoNewPrivs:\t1", "Uid:\t65534"} {
+	for _, line := range []string{"Seccomp:\t2", "CapEff:\t0000000000000000", "CapPrm:\t0000000000000000", "CapBnd:\t0000000000000000", "NoNewPrivs:\t1", "Uid:\t65534\t65534\t65534\t65534\n", "Groups:\t \n"} {
 		if !strings.Contains(string(b), line) {
-			t.Errorf("status lacks %q", line)
+			t.Errorf("status lacks %q:\n%s", line, b)
 		}
+	}
+	p.inItsOwnSandbox(t)
+}
+
+// inItsOwnSandbox checks D14 from outside: namespaces that this process is not in, the
+// first process there, and no file at all.
+func (p *Process) inItsOwnSandbox(t *testing.T) {
+	t.Helper()
+	dir := "/proc/" + strconv.Itoa(p.Pid())
+	f := p.Ready.Confinement
+	for _, kind := range []string{"user", "mnt", "pid", "ipc", "uts"} {
+		ours, err1 := os.Readlink("/proc/self/ns/" + kind)
+		theirs, err2 := os.Readlink(dir + "/ns/" + kind)
+		if err1 != nil || err2 != nil || ours == theirs || !slices.Contains(f.Namespaces, kind) {
+			t.Errorf("namespace %s: %s, ours is %s, reported %v (%v, %v)", kind, theirs, ours, f.Namespaces, err1, err2)
+		}
+	}
+	b, err := os.ReadFile(dir + "/status")
+	if err != nil || !strings.Contains(string(b), "\t1\nNSpgid") {
+		t.Errorf("it is not the first process of its namespace: %v\n%s", err, b)
+	}
+	files, err := os.ReadDir(dir + "/root/")
+	if err != nil || len(files) != 0 || !f.EmptyRoot {
+		t.Errorf("its root holds %v, %v; reported %v", files, err, f.EmptyRoot)
+	}
+	if err := os.WriteFile(dir+"/root/x", nil, 0o600); err == nil {
+		t.Error("its root can be written to")
+	}
+	mounts, err := os.ReadFile(dir + "/mounts")
+	if err != nil || strings.Count(string(mounts), "\n") != 1 {
+		t.Errorf("its mounts: %v\n%s", err, mounts)
 	}
 }
 

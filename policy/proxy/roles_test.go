@@ -83,7 +83,7 @@ func TestD15SecretsTouchNoDisk(t *testing.T) {
 	}
 	for _, fd := range fds {
 		link, err := os.Readlink(filepath.Join("/proc", strconv.Itoa(p.Pid()), "fd", fd.Name()))
-		if err == nil && strings.HasPrefix(link, "/") && !strings.HasPrefix(link, "/dev/") && !strings.HasPrefix(link, "/sys/fs/cgroup/") { // the last: Go reads its share of processors
+		if err == nil && strings.HasPrefix(link, "/") && !strings.HasPrefix(link, "/dev/") && !strings.HasPrefix(filepath.Base(link), "cpu.") { // the last: Go reads its share of processors
 			t.Errorf("the process has a file open: %s", link)
 		}
 	}

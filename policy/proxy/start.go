@@ -74,7 +74,8 @@ func Start(ctx context.Context, l Launch) (*Process, error) {
 func (l *Launch) spec(control *os.File) procs.Spec {
 	spec := procs.Spec{
 		Path: l.Path, Argv: l.Argv, NetNS: l.NetNS, UID: l.UID, GID: l.GID,
-		Config: l.Config, StopGrace: stopGrace, OnEvent: l.onEvents,
+		Namespaces: true,
+		Config:     l.Config, StopGrace: stopGrace, OnEvent: l.onEvents,
 		Files: []procs.NamedFile{{Name: controlFile, File: control}},
 	}
 	if spec.Path == "" {

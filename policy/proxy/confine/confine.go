@@ -22,6 +22,10 @@ type Facts struct {
 	Landlock     int  `json:"landlock"`     // version of the kernel's interface, 0 without
 	MemoryLocked bool `json:"memoryLocked"` // pages with secrets are not swapped
 	CoreDumps    bool `json:"coreDumps"`    // always false: an error otherwise
+	// Namespaces are those that the process shares with no other: of "user", "mnt",
+	// "pid", "ipc", "uts".
+	Namespaces []string `json:"namespaces,omitempty"`
+	EmptyRoot  bool     `json:"emptyRoot"` // its root is a folder without a file
 }
 
 // Process confines the whole process, all its threads. It needs no privilege.
@@ -33,6 +37,9 @@ func Process() (Facts, error) {
 		return f, fmt.Errorf("forbid core dumps: %w", err)
 	}
 	f.MemoryLocked = lockMemory()
+	if err := f.leaveHost(); err != nil {
+		return f, err
+	}
 	if err := filterCalls(); err != nil {
 		return f, fmt.Errorf("filter system calls: %w", err)
 	}
