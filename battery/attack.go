@@ -6,6 +6,7 @@ import (
 	"net/netip"
 
 	"github.com/wallproof/wallproof/attest/manifest"
+	"github.com/wallproof/wallproof/battery/judge"
 	"github.com/wallproof/wallproof/probes"
 	"github.com/wallproof/wallproof/probes/catalog"
 	"golang.org/x/sync/errgroup"
@@ -66,6 +67,13 @@ func (p *phase) observations() []manifest.Observation {
 		for _, pl := range applicable(p.r.plan, stage) {
 			n := p.r.nonceOf(pl, p.name)
 			attempts = append(attempts, attempt{nonce: n, sandbox: box.Name, addrs: validAddrs(box.IPv4, box.IPv6), own: probes.OwnAddrs(n, p.outside())})
+		}
+	}
+	for _, name := range []string{boxWork, boxAgent} {
+		box, _ := p.stage.Box(name)
+		for _, position := range []string{judge.Before, judge.Between, judge.After} {
+			n := judge.HeartbeatNonce(p.r.nonceKey, p.r.id, name, position, p.name)
+			attempts = append(attempts, attempt{nonce: n, sandbox: name, addrs: validAddrs(box.IPv4, box.IPv6), own: probes.OwnAddrs(n, p.outside())})
 		}
 	}
 	j := newJoiner(attempts)

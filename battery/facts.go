@@ -40,6 +40,10 @@ func (p *phase) factsFor(name string) (probes.Facts, error) {
 		f.Allowed = target(r.allowed.Request)
 		f.Allowed.Write, f.Allowed.Wildcard = r.write, r.wildcard
 	}
+	if r.beside != nil {
+		f.Beside = target(r.beside.Request)
+		f.Beside.Write = r.sideWrite
+	}
 	if len(r.injected) > 0 {
 		f.Injected = p.secretFacts(r.injected[0])
 	}

@@ -174,7 +174,7 @@ func (j *joiner) fromProxy(events []proxy.Event) []manifest.Observation {
 
 // failures are the proxy's reasons that say that something broke, not that the
 // policy refused it. A dead upstream blocks nothing.
-var failures = []string{proxy.ReasonResolveFailed, proxy.ReasonNoAddress, proxy.ReasonDialFailed, proxy.ReasonUpstreamTLS, proxy.ReasonUpstreamClosed,
+var failures = []string{proxy.ReasonResolveFailed, proxy.ReasonNoAddress, proxy.ReasonDialFailed, proxy.ReasonUpstreamTLS, proxy.ReasonUpstreamClosed, proxy.ReasonUpstreamResponse, proxy.ReasonLimit,
 	proxy.ReasonTimeout, proxy.ReasonConnections, proxy.ReasonInternal, proxy.ReasonShutdown, proxy.ReasonSecretMissing, proxy.ReasonLeaseMint, proxy.ReasonTLSClient}
 
 // verdictFailed is the verdict of an observation that is one of these.

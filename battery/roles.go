@@ -3,6 +3,7 @@ package battery
 import (
 	"encoding/base64"
 	"fmt"
+	"net/netip"
 	"net/url"
 	"slices"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"github.com/wallproof/wallproof/policy/host"
 	"github.com/wallproof/wallproof/probes"
 	"github.com/wallproof/wallproof/probes/catalog"
+	"github.com/wallproof/wallproof/probes/nonce"
 )
 
 // outsideSuffix is the attacker's domain. It lies below a reserved top-level
@@ -28,14 +30,16 @@ const maxSamples = 256
 // attacker sits.
 type roles struct {
 	allowed   *policy.Sample
-	write     bool
+	beside    *policy.Sample // allowed, and no secret is for its host
+	write     bool           // the target takes a request with a body; sideWrite: the other does
+	sideWrite bool
 	injected  []injected // distinct hosts, at most two are used
 	lease     *policy.Lease
 	suffix    string
 	hosts     map[string]string // for the witness: host → role
 	blocked   probes.Blocked
 	wildcard  string // a domain below which every name is allowed, "" if none
-	internet  bool   // hosts that no entry names are reachable
+	internet  bool   // addresses that no entry names are reachable
 	private   bool   // an entry opens a private range
 	metadata  bool   // an entry opens a metadata service
 	inspected bool   // the proxy sees the requests to the allowed host
@@ -49,15 +53,37 @@ type injected struct {
 
 // assign finds the parts in a policy.
 func assign(e *policy.Evaluator, p *policy.Policy) (*roles, error) {
-	r := &roles{hosts: map[string]string{}, internet: e.OpensInternet(), private: e.OpensPrivate(), metadata: e.OpensMetadata()}
+	r := &roles{hosts: map[string]string{}, internet: opensOutside(e), private: e.OpensPrivate(), metadata: e.OpensMetadata()}
 	r.target(e, p)
 	r.secrets(e)
+	if r.beside = r.withoutSecret(e); r.beside != nil {
+		r.sideWrite = takesBody(e, r.beside.Request)
+	}
 	r.broker(e)
 	r.model(e.Policy())
 	if err := r.attacker(e); err != nil {
 		return nil, err
 	}
 	return r, nil
+}
+
+// outsideSamples is how many addresses of each of the attacker's prefixes are
+// asked about.
+const outsideSamples = 64
+
+// opensOutside reports whether the policy lets connections go to addresses that
+// stand for the internet: then reaching them proves nothing. An entry that names
+// a whole top-level domain is no such thing; the attacker's domain is chosen
+// outside it.
+func opensOutside(e *policy.Evaluator) bool {
+	for _, prefix := range []netip.Prefix{probes.DefaultOutside4, probes.DefaultOutside6} {
+		for i := range outsideSamples {
+			if _, denied := e.Denies(host.FromAddr(nonce.AddrFor(fmt.Sprintf("sample-%d", i), prefix))); !denied {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // openTarget is what is asked for where the policy names no host because it
@@ -111,9 +137,7 @@ func (r *roles) target(e *policy.Evaluator, p *policy.Policy) {
 		return
 	}
 	r.inspected = e.Name(r.allowed.Request.Host, r.allowed.Request.Port).Intercept
-	post := r.allowed.Request
-	post.Method = "POST"
-	r.write = e.Request(post).Allowed()
+	r.write = takesBody(e, r.allowed.Request)
 	r.blocked = blockedBeside(e, r.allowed.Request)
 	for _, b := range p.Block {
 		if b.Match != policy.MatchCIDR && len(b.Ports)+len(b.Methods)+len(b.Paths) == 0 {
@@ -121,6 +145,12 @@ func (r *roles) target(e *policy.Evaluator, p *policy.Policy) {
 			break
 		}
 	}
+}
+
+// takesBody reports whether the policy allows a POST where it allows a request.
+func takesBody(e *policy.Evaluator, r policy.Request) bool {
+	r.Method = "POST"
+	return e.Request(r).Allowed()
 }
 
 // blockedBeside looks for things that the policy refuses close to an allowed
@@ -169,6 +199,22 @@ func (r *roles) secrets(e *policy.Evaluator) {
 		r.hosts[name] = witness.HostAllowed
 		r.injected = append(r.injected, injected{sample: s, setting: rule.Set[0]})
 	}
+}
+
+// withoutSecret picks an allowed request to a host that no secret is for: the
+// target itself where it is one.
+func (r *roles) withoutSecret(e *policy.Evaluator) *policy.Sample {
+	candidates := e.Allowed(maxSamples)
+	if r.allowed != nil {
+		candidates = append([]policy.Sample{*r.allowed}, candidates...)
+	}
+	for _, s := range candidates {
+		secret := func(i injected) bool { return i.sample.Request.Host == s.Request.Host }
+		if len(s.Secrets) == 0 && !slices.ContainsFunc(r.injected, secret) {
+			return &s
+		}
+	}
+	return nil
 }
 
 // broker picks the brokered repository: one that may be pushed to is best.
@@ -225,7 +271,7 @@ func (r *roles) unmet() map[catalog.Requirement]string {
 		}
 	}
 	miss(len(r.injected) == 0, catalog.NeedsInjection, "the policy injects no secret")
-	miss(len(r.injected) < 2, catalog.NeedsSecondHost, "the policy injects secrets for fewer than two hosts")
+	miss(r.beside == nil, catalog.NeedsSecondHost, "the policy allows no host beside those that a secret is for")
 	miss(r.lease == nil, catalog.NeedsBroker, "the policy brokers no repository")
 	miss(r.internet, catalog.NeedsNoInternet, "the policy allows the open internet")
 	miss(r.private, catalog.NeedsNoPrivate, "the policy opens a private range")

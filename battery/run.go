@@ -356,6 +356,15 @@ func (r *run) writeEntries(control, attack []manifest.Observation) ([]manifest.T
 		byNonce[o.Nonce] = append(byNonce[o.Nonce], o)
 	}
 	entries := make([]manifest.Technique, 0, len(r.plan))
+	beats := map[string]manifest.Heartbeat{}
+	heartbeat := func(all []manifest.Observation, sandbox, phase string) manifest.Heartbeat {
+		h, ok := beats[phase+sandbox]
+		if !ok {
+			h = judge.Heartbeats(all, r.nonceKey, r.id, sandbox, phase, r.policy.Mode == policy.ModeNoNetwork)
+			beats[phase+sandbox] = h
+		}
+		return h
+	}
 	for _, p := range r.plan {
 		e := r.entry(p)
 		for _, ph := range []struct {
@@ -369,7 +378,7 @@ func (r *run) writeEntries(control, attack []manifest.Observation) ([]manifest.T
 			}
 			ph.rec.Sandbox = string(p.stage)
 			ph.rec.FilterIntact = ph.p.filterIntact()
-			ph.rec.Heartbeat = judge.Heartbeats(ph.all, r.nonceKey, r.id, ph.rec.Sandbox, ph.name)
+			ph.rec.Heartbeat = heartbeat(ph.all, ph.rec.Sandbox, ph.name)
 		}
 		v := judge.Judge(p.technique, e, judge.Proofs{Control: nonce.Proof(r.nonceKey, e.Control.Nonce), Attack: nonce.Proof(r.nonceKey, e.Attack.Nonce)})
 		e.Outcome, e.Reason, e.Findings = string(v.Outcome), v.Reason, v.Findings

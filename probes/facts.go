@@ -19,6 +19,7 @@ type Facts struct {
 	Outside  Outside  `json:"outside"`  // the world beyond the wall
 	Names    Names    `json:"names"`    // names that resolve to addresses of interest
 	Allowed  Target   `json:"allowed"`  // a host that the policy lets through
+	Beside   Target   `json:"beside"`   // one that no secret is for
 	Blocked  Blocked  `json:"blocked"`  // things beside it that the policy refuses
 	Injected Secret   `json:"injected"` // a secret that the proxy holds for a host
 	Other    Secret   `json:"other"`    // a second one, for another host

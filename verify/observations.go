@@ -162,7 +162,7 @@ func (i *inspection) heartbeat(s side, seen seenSide, key []byte, n int, e manif
 	}
 	want, ok := beats[p.Sandbox]
 	if !ok {
-		want = judge.Heartbeats(seen.all, key, i.derived.Manifest.Run.RunID, p.Sandbox, s.name)
+		want = judge.Heartbeats(seen.all, key, i.derived.Manifest.Run.RunID, p.Sandbox, s.name, i.closed())
 		beats[p.Sandbox] = want
 	}
 	if p.Heartbeat != want {
@@ -170,4 +170,18 @@ func (i *inspection) heartbeat(s side, seen seenSide, key []byte, n int, e manif
 		return false
 	}
 	return true
+}
+
+// closed reports whether the packet's policy leaves no host to reach. A policy
+// that cannot be read is a fault of its own.
+func (i *inspection) closed() bool {
+	if !i.trusted(packet.PolicyFile) {
+		return false
+	}
+	data, err := packet.ReadDocument(i.packet, packet.PolicyFile)
+	if err != nil {
+		return false
+	}
+	closed, err := packet.Closed(data)
+	return err == nil && closed
 }

@@ -148,6 +148,9 @@ type Heartbeat struct {
 	Before  bool `json:"before"`
 	Between bool `json:"between"`
 	After   bool `json:"after"`
+	// Refused: the policy leaves no path to exercise, so that what lived is the
+	// refusal of a connection outwards, told to the probe and recorded outside.
+	Refused bool `json:"refused,omitempty"`
 }
 
 // Alive reports whether the allowed path worked throughout.

@@ -195,6 +195,9 @@ func TestReadPolicy(t *testing.T) {
 		if (err == nil) != (want != "") || p.EgressDefault != want {
 			t.Errorf("%s: %+v, %v", in, p, err)
 		}
+		if closed, err := Closed([]byte(in)); (err == nil) != (want != "") || closed != strings.Contains(in, `"no-network"`) {
+			t.Errorf("%s: closed %v, %v", in, closed, err)
+		}
 	}
 	if _, err := ReadDocument(Memory{"x": make([]byte, MaxDocumentBytes+1)}, "x"); ReasonOf(err) != ReasonLimit {
 		t.Errorf("a large document: %v", err)

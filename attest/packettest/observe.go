@@ -141,7 +141,7 @@ func (c *config) judge(entries []manifest.Technique, observations map[string][]m
 		p.Observations, p.FilterIntact = by[p.Nonce], true
 		h, ok := beats[phase+p.Sandbox]
 		if !ok {
-			h = judge.Heartbeats(observations[phase], NonceKey, c.run.RunID, p.Sandbox, phase)
+			h = judge.Heartbeats(observations[phase], NonceKey, c.run.RunID, p.Sandbox, phase, false)
 			beats[phase+p.Sandbox] = h
 		}
 		p.Heartbeat = h

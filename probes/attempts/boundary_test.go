@@ -133,6 +133,7 @@ func (b boundary) facts(t *testing.T) probes.Facts {
 		Outside:  probes.Outside{Suffix: "evil.example", V4: probes.DefaultOutside4, V6: probes.DefaultOutside6},
 		Names:    probes.Names{Metadata: "imd.evil.example", Private: "lan.evil.example", Loopback: "lo.evil.example", Rebind: "rebind.evil.example"},
 		Allowed:  probes.Target{Scheme: "https", Host: "allowed.example", Port: 443, Method: "GET", Addr: allowed, Write: true},
+		Beside:   probes.Target{Scheme: "https", Host: "allowed.example", Port: 443, Method: "GET", Addr: allowed, Write: true},
 		Blocked:  probes.Blocked{Host: "blocked.example", Path: "/private/", Method: "DELETE", Port: 8443, Scheme: "http"},
 		Injected: secret,
 		Broker: probes.Broker{Repo: "https://git.allowed.example/a/b.git", OtherRepo: "https://git.allowed.example/a/c.git", Ref: "refs/heads/agent/x",

@@ -35,6 +35,23 @@ func Line(ctx context.Context, env *probes.Env, host string, port int, payload [
 	return t.Done(Exchange(ctx, c, payload))
 }
 
+// knockPort is one that no proxy listens on and no filter redirects.
+const knockPort = 4444
+
+// Knock is the heartbeat where no host is allowed: a TCP connection to the
+// attempt's own address of the internet. Without a boundary the witness answers;
+// with one the wall does.
+func Knock(ctx context.Context, env *probes.Env) manifest.Observation {
+	t := Begin(env)
+	defer t.End()
+	v6 := !env.Facts.Outside.V4.IsValid()
+	c, err := t.Open(ctx, Direct, v6, OutsideFamily(env, v6).String(), knockPort)
+	if err != nil {
+		return t.Fail(err)
+	}
+	return t.Done(Exchange(ctx, c, Probe(env)))
+}
+
 // Exchange sends a payload over an open connection and observes what comes back.
 func Exchange(ctx context.Context, c net.Conn, payload []byte) manifest.Observation {
 	_, err := c.Write(payload)

@@ -62,7 +62,7 @@ func unbound(ctx context.Context, env *probes.Env) manifest.Observation {
 // cross sends the placeholder where it is not for but which is allowed: in the
 // field, in the query and, where the policy allows a body, in the body.
 func cross(ctx context.Context, env *probes.Env) manifest.Observation {
-	f, mark := env.Facts.Allowed, env.Facts.Injected.Placeholder
+	f, mark := env.Facts.Beside, env.Facts.Injected.Placeholder
 	_, v6 := kit.WayOf(env.Variant)
 	r := &kit.Request{Scheme: f.Scheme, Host: f.Host, Port: f.Port, Addr: kit.AddrOf(f.Addr, v6), Method: f.Method,
 		Path: paths.Build(f.Prefix, paths.Sink, env.Nonce, url.Values{"token": {mark}}), Header: []string{credential(env)}}
