@@ -35,7 +35,7 @@ func (a *attempt) close() error {
 // attempt examines a packet, or takes its record over from the build before.
 func (b *builder) attempt(j job, contradicted bool) (*attempt, error) {
 	a := &attempt{job: j}
-	latched := b.latched(j.attestation)
+	latched := b.latched(j.attestation, j.run)
 	if r := b.cache.record(j.packet.Stamp, b.cacheKey(j, contradicted, latched), b.now); r != nil {
 		r.packet, r.reused = j.packet.Name, true
 		a.record = r
@@ -48,7 +48,7 @@ func (b *builder) attempt(j job, contradicted bool) (*attempt, error) {
 		return a, nil
 	}
 	a.files, a.closer = files, closer
-	a.report = examine(files, b.verifyInput(j), latched, b.now)
+	a.report = examine(b.verifier, files, b.verifyInput(j), latched, b.now)
 	a.evidence = b.judge(a, files, latched, contradicted)
 	return a, nil
 }
@@ -61,10 +61,10 @@ func codeOf(err error) string {
 	return string(verify.CodePacketUnreadable)
 }
 
-func (b *builder) latched(digest string) []history.Latch {
+func (b *builder) latched(digest, run string) []history.Latch {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.history.Latched(digest)
+	return b.history.Latched(digest, run)
 }
 
 // judge turns the report into state, record and evidence; the evidence is nil
@@ -105,7 +105,7 @@ func (a *attempt) fill(e *evidence, codes []string) {
 	r := a.record
 	r.State, r.Codes = e.state, codes
 	r.ID, r.Digest, r.Subject, r.Name = e.id, e.digest, clean(e.subject), e.name()
-	r.Policy = clean(e.boundary.Policy.Digest)
+	r.Policy, r.Run = clean(e.boundary.Policy.Digest), runOf(e.boundary.Battery.Head)
 	r.Collected, r.Expires = at(e.collected).ISO, at(e.expires).ISO
 }
 
@@ -114,7 +114,7 @@ func (b *builder) publish(a *attempt) error {
 	r := a.record
 	entry := b.note(r)
 	if r.reused {
-		ok, err := b.tree.reuse(attestationStem(r.ID), r.Ends, r.Bytes)
+		ok, err := b.tree.reuse(attestationStem(r.ID), r.Ends, r.Bytes, r.Sum)
 		if err != nil || ok {
 			return err
 		}
@@ -130,8 +130,22 @@ func (b *builder) publish(a *attempt) error {
 		return err
 	}
 	// The page shows the history, so the key is that of the history as it is now.
-	key := b.cacheKey(a.job, contains(r.Codes, codeContradicted), b.latched(r.Digest))
-	b.cache.put(a.job, key, r, b.now)
+	key := b.cacheKey(a.job, contains(r.Codes, codeContradicted), b.latched(r.Digest, r.Run))
+	return b.remember(a, key)
+}
+
+// remember puts a packet into the cache, under the stamp of what was examined.
+func (b *builder) remember(a *attempt, key string) error {
+	if b.in.Cache == "" || a.files == nil {
+		return nil
+	}
+	if a.job.packet.content != nil {
+		var err error
+		if a.job.packet.Stamp, err = contentStamp(a.files); err != nil {
+			return fmt.Errorf("site: %s: %w", a.job.packet.Name, err)
+		}
+	}
+	b.cache.put(a.job, key, a.record, b.now)
 	return nil
 }
 
@@ -162,7 +176,7 @@ func (b *builder) note(r *record) *history.Entry {
 	defer b.mu.Unlock()
 	for _, c := range r.Codes {
 		if r.State == StateHeld && isLatching(c) {
-			b.history.Latch(r.Digest, c, b.now)
+			b.history.Latch(r.Digest, r.Run, c, b.now)
 		}
 	}
 	b.history.Record(r.Digest, r.Subject, r.Name, r.State, r.Codes, b.now)

@@ -41,7 +41,7 @@ func Build(ctx context.Context, in Input, outDir string) (res Result, err error)
 	if len(in.Packets) > manyPackets {
 		// A large site makes much short-lived garbage; memory stays far below what
 		// collecting it this often would save.
-		defer debug.SetGCPercent(debug.SetGCPercent(200))
+		defer debug.SetGCPercent(debug.SetGCPercent(400))
 	}
 	if err := b.run(ctx); err != nil {
 		return Result{}, err
@@ -49,7 +49,7 @@ func Build(ctx context.Context, in Input, outDir string) (res Result, err error)
 	if err := b.tree.commit(); err != nil {
 		return Result{}, err
 	}
-	return b.result(), b.cache.save(in.Cache)
+	return b.result(), b.cache.save(b.in.Cache)
 }
 
 // manyPackets is from where on a site counts as large.
@@ -57,15 +57,16 @@ const manyPackets = 500
 
 // builder is the state of one build.
 type builder struct {
-	in      Input
-	now     time.Time
-	tree    *tree
-	cache   *cache
-	assets  assetView
-	base    string // digest of everything that is the same for all packets
-	primary string // image name that index.html is about
-	catalog map[string]catalog.Technique
-	drawn   sync.Map // digest of a policy → its edges
+	in       Input
+	now      time.Time
+	tree     *tree
+	cache    *cache
+	assets   assetView
+	base     string // digest of everything that is the same for all packets
+	primary  string // image name that index.html is about
+	catalog  map[string]catalog.Technique
+	verifier *verify.Verifier
+	drawn    sync.Map // digest of a policy → its edges
 
 	mu      sync.Mutex
 	history *history.History
@@ -97,10 +98,14 @@ func newBuilder(in Input, outDir string) (*builder, error) {
 		list = catalog.All()
 	}
 	b.catalog = byID(list)
+	b.verifier = verify.NewVerifier(in.Verify.TrustedRoot, in.Verify.TrustedRootDigest, in.Verify.Catalogue)
 	if b.base, err = inputDigest(in); err != nil {
 		return nil, err
 	}
-	b.cache, err = loadCache(in.Cache)
+	if clockBound(in.Verify) {
+		b.in.Cache = ""
+	}
+	b.cache, err = loadCache(b.in.Cache)
 	return b, err
 }
 
@@ -149,6 +154,13 @@ func (b *builder) survey(ctx context.Context) ([][]job, error) {
 	for i, p := range b.in.Packets {
 		g.Go(func() error {
 			jobs[i].packet = p
+			if p.content != nil && len(b.cache.old) > 0 {
+				var err error
+				if p.Stamp, err = p.content(); err != nil {
+					p.Stamp = "" // it is opened again, and reported, when it is examined
+				}
+				jobs[i].packet = p
+			}
 			if c := b.cache.glimpse(p.Stamp); c != nil {
 				jobs[i].glimpse = *c
 				return ctx.Err()

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -290,6 +291,15 @@ func TestCache(t *testing.T) {
 		t.Fatal(err)
 	}
 	step("a page was lost", 1)
+	page := filepath.Join(out, build(t, in, out).Attestations[0].Page)
+	html := read(t, page)
+	if err := os.WriteFile(page, []byte(strings.Replace(html, "0 critical", "9 critical", 1)), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	step("a page was edited", 1)
+	if read(t, page) != html {
+		t.Error("the edited page stays")
+	}
 	in.Theme.Name = "Example"
 	step("another theme", 0)
 	in.Verify.PolicyDigest = packettest.OtherDigest
@@ -304,6 +314,74 @@ func TestCache(t *testing.T) {
 	}
 	in.Packets[0] = o
 	step("another packet at the same place", 1)
+
+	// One byte, with size and time as they were.
+	path := filepath.Join(dir, "a.tar")
+	info, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := []byte(read(t, path))
+	b[bytes.Index(b, []byte(`"seq":1`))+len(`"seq":`)] = '7'
+	if err := errors.Join(os.WriteFile(path, b, 0o644), os.Chtimes(path, info.ModTime(), info.ModTime())); err != nil {
+		t.Fatal(err)
+	}
+	step("a packet was tampered with", 1)
+	if res := build(t, in, out); !slices.ContainsFunc(res.Attestations, func(s Summary) bool { return s.State == StateInvalid }) {
+		t.Error("it does not show")
+	}
+}
+
+// TestUntimely: what is held because of the clock alone is looked at again, and a
+// verification that rests on the clock in other ways is never taken over.
+func TestUntimely(t *testing.T) {
+	dir := t.TempDir()
+	p := smallPacket(t, nil, "")
+	o, err := OpenPacket(p.WriteDir(t, dir))
+	if err != nil {
+		t.Fatal(err)
+	}
+	in := input(p)
+	in.Packets, in.Cache = []Packet{o}, filepath.Join(dir, "cache.json")
+	in.Verify.Scorecard = fmt.Appendf(nil, `{"schema":"wallproof.scorecard/v1","kind":"create","id":"x","produced":%q,"image":%q,"policy":%q}`,
+		p.Now.Add(time.Hour).Format(time.RFC3339), packettest.ImageDigest, p.Policy)
+	out := filepath.Join(dir, "site")
+	if res := build(t, in, out); res.Primary.State != StateHeld {
+		t.Fatalf("a scorecard of the future: %+v", res.Primary)
+	}
+	in.Clock = func() time.Time { return p.Now.Add(2 * time.Hour) }
+	if res := build(t, in, out); res.Primary.State != StateCurrent || res.Reused != 0 {
+		t.Errorf("two hours later: %+v, %d taken over", res.Primary, res.Reused)
+	}
+	if clockBound(in.Verify) || !clockBound(verify.Input{VerifierTrust: &verify.Trust{Identity: &verify.Identity{WithoutTimestamp: true}}}) {
+		t.Error("a certificate without a timestamp is not known to rest on the clock")
+	}
+}
+
+// TestSignedAgain: signing the same run once more does not revive what drifted.
+func TestSignedAgain(t *testing.T) {
+	first := smallPacket(t, nil, "")
+	again := smallPacket(t, first, "", packettest.Validity(30*24*time.Hour))
+	if a, b := FSPacket("", first.Files).peek(), FSPacket("", again.Files).peek(); a.run == "" || a.run != b.run || a.attestation == b.attestation {
+		t.Fatalf("not two attestations of one run: %+v, %+v", a, b)
+	}
+	out := filepath.Join(t.TempDir(), "site")
+	in := input(first)
+	in.Verify.PolicyDigest = packettest.OtherDigest
+	if res := build(t, in, out); res.Primary.State != StateHeld {
+		t.Fatalf("the drift: %+v", res.Primary)
+	}
+	in = input(again)
+	if res := build(t, in, out); res.Primary.State != StateHeld || !contains(res.Primary.Codes, "policy-drift") {
+		t.Errorf("signed again: %+v", res.Primary)
+	}
+	if strings.Contains(read(t, out, "index.html"), "critical escapes") {
+		t.Error("the claim is shown again")
+	}
+	fresh := smallPacket(t, first, "", packettest.StartedAt(packettest.Started.Add(time.Minute)))
+	if res := build(t, input(fresh), out); res.Primary.State != StateCurrent {
+		t.Errorf("a new run: %+v", res.Primary)
+	}
 }
 
 // TestArchiveAndFolder: both forms of a packet give the same pages.

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -20,13 +21,15 @@ import (
 )
 
 // cacheSchema names the format; a cache of another one is ignored.
-const cacheSchema = "wallproof.site-cache/v1"
+const cacheSchema = "wallproof.site-cache/v2"
 
 // maxCacheBytes bounds a cache that is read.
 const maxCacheBytes = 256 << 20
 
-// cache remembers what a packet gave the last time. It is trusted like the
-// output folder itself: whoever can write it could as well write the pages.
+// cache remembers what a packet gave the last time: by the digest of its bytes,
+// with the digest of the bytes of its pages. What depends on the clock is decided
+// anew at each build. The cache is trusted like the program that reads it: keep
+// it where nobody else writes.
 type cache struct {
 	mu   sync.Mutex
 	old  map[string]cached // by digest of the packet's stamp
@@ -100,7 +103,7 @@ func (c *cache) glimpse(stamp string) *glimpse {
 	if !ok || k.Record == nil {
 		return nil
 	}
-	return &glimpse{attestation: k.Record.Digest, name: k.Name, subject: k.Record.Subject, collected: parseTime(k.Collected)}
+	return &glimpse{attestation: k.Record.Digest, name: k.Name, subject: k.Record.Subject, run: k.Record.Run, collected: parseTime(k.Collected)}
 }
 
 // record returns the record of an unchanged packet for which nothing else has
@@ -125,8 +128,23 @@ func (c *cache) record(stamp, key string, now time.Time) *record {
 	return &r
 }
 
+// untimely are reasons that pass with time alone: what they hold is examined anew
+// at each build. (What time takes away is an expiry, which record looks at.)
+var untimely = []string{string(verify.CodeNotYet), string(verify.CodeRerunFuture), string(verify.CodeScorecardTime)}
+
+// clockBound tells whether a verification rests on the clock in yet another way: that
+// a certificate without a trusted timestamp is valid now.
+func clockBound(v verify.Input) bool {
+	for _, t := range []*verify.Trust{&v.Trust, v.VerifierTrust} {
+		if t != nil && t.Identity != nil && t.Identity.WithoutTimestamp {
+			return true
+		}
+	}
+	return false
+}
+
 func (c *cache) put(j job, key string, r *record, now time.Time) {
-	if j.packet.Stamp == "" || r.State == StateInvalid || contains(r.Codes, string(verify.CodeNotYet)) {
+	if j.packet.Stamp == "" || r.State == StateInvalid || slices.ContainsFunc(untimely, func(code string) bool { return contains(r.Codes, code) }) {
 		return
 	}
 	keep := *r
@@ -164,7 +182,7 @@ func inputDigest(in Input) (string, error) {
 	v := in.Verify
 	fmt.Fprintf(h, "%s\n%d\n%s\n", catalog.Digest(), policy.EvaluatorVersion, cacheSchema)
 	fmt.Fprintf(h, "%q %q %v %v %v %q %x %x\n", v.Image, v.PolicyDigest, v.Require, v.WithoutRerun, v.MaxAge, in.BaseURL, v.Scorecard, v.Binding)
-	fmt.Fprintf(h, "%x\n", sha256.Sum256(v.TrustedRoot))
+	fmt.Fprintf(h, "%x %q\n", sha256.Sum256(v.TrustedRoot), v.TrustedRootDigest)
 	if v.Catalogue != nil {
 		if err := json.NewEncoder(h).Encode(v.Catalogue); err != nil {
 			return "", fmt.Errorf("site: catalogue: %w", err)

@@ -74,7 +74,7 @@ func imageName(ref string) string {
 	if ref == "" {
 		return "unnamed image"
 	}
-	return clean(ref)
+	return plain(ref)
 }
 
 func (e *evidence) name() string { return imageName(e.boundary.Image.Reference) }

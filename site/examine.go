@@ -22,6 +22,7 @@ type glimpse struct {
 	attestation string
 	name        string
 	subject     string
+	run         string // head of the battery's manifest, "sha256:…"
 	collected   time.Time
 }
 
@@ -74,6 +75,9 @@ func peekBundle(b []byte) glimpse {
 				Reference string `json:"reference"`
 			} `json:"image"`
 			Collected string `json:"collected"`
+			Battery   struct {
+				Head string `json:"head"`
+			} `json:"battery"`
 		} `json:"predicate"`
 	}
 	if json.Unmarshal(payload, &s) != nil || len(s.Subject) != 1 || s.Predicate.Image.Reference == "" {
@@ -81,18 +85,28 @@ func peekBundle(b []byte) glimpse {
 	}
 	g.subject = "sha256:" + s.Subject[0].Digest["sha256"]
 	g.name, g.collected = imageName(s.Predicate.Image.Reference), parseTime(s.Predicate.Collected)
+	g.run = runOf(s.Predicate.Battery.Head)
 	return g
 }
 
+// runOf names what was collected: the head of the battery's manifest, which no
+// other run has. What is no digest names nothing.
+func runOf(head string) string {
+	if d := "sha256:" + head; predicate.CheckDigest(d) == nil {
+		return d
+	}
+	return ""
+}
+
 // examine verifies one packet at a moment.
-func examine(files fs.FS, in verify.Input, latched []history.Latch, now time.Time) verify.Report {
+func examine(by *verify.Verifier, files fs.FS, in verify.Input, latched []history.Latch, now time.Time) verify.Report {
 	in.Packet, in.Bundle, in.Verification = files, nil, nil
 	in.At = now
 	in.Latched = []verify.Latch{}
 	for _, l := range latched {
 		in.Latched = append(in.Latched, verify.Latch{Code: verify.Code(l.Code), Since: l.Since})
 	}
-	return verify.Verify(in)
+	return by.Verify(in)
 }
 
 // stateOf says what a report means for the page. A latched drift appears under
@@ -153,7 +167,7 @@ func (e *evidence) signing(r verify.Report) {
 	how := "asserted"
 	if s := r.Signer; s != nil {
 		how = s.Time
-		e.algorithm, e.signer, e.fingerprint = algorithmName(s.Algorithm), clean(signerName(*s)), clean(s.Fingerprint)
+		e.algorithm, e.signer, e.fingerprint = algorithmName(s.Algorithm), plain(signerName(*s)), clean(s.Fingerprint)
 		if s.LogIndex != "" {
 			e.logged = "log index " + clean(s.LogIndex)
 		}

@@ -4,12 +4,13 @@ import (
 	"archive/tar"
 	"bufio"
 	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
-	"strings"
 
 	"github.com/wallproof/wallproof/attest/packet"
 )
@@ -19,9 +20,10 @@ import (
 type Packet struct {
 	// Name is where it came from. It appears in messages only, never on a page.
 	Name string
-	// Stamp changes whenever the files change. A packet whose stamp is the same
-	// as at the build before, and not empty, may be taken over from that build
-	// without being read (see Input.Cache).
+	// Stamp names the packet's bytes: no two contents may have the same. A packet
+	// whose stamp is the same as at the build before, and not empty, may be taken
+	// over from that build without being verified again (see Input.Cache). Of what
+	// OpenPacket opens it is a digest.
 	Stamp string
 	// Live is a live.json for the deployment that this packet is about, or nil for
 	// Input.Live where that applies.
@@ -30,6 +32,8 @@ type Packet struct {
 	Open func() (fs.FS, io.Closer, error)
 	// bundle returns the attestation alone, where that is cheaper than Open.
 	bundle func() ([]byte, error)
+	// content computes Stamp from the packet's bytes, where a cache needs it.
+	content func() (string, error)
 }
 
 // OpenPacket describes the packet at a path: a directory, or an archive as
@@ -39,19 +43,17 @@ func OpenPacket(path string) (Packet, error) {
 	if err != nil {
 		return Packet{}, fmt.Errorf("site: open packet: %w", err)
 	}
-	abs, err := filepath.Abs(path)
-	if err != nil {
-		return Packet{}, fmt.Errorf("site: open packet: %w", err)
-	}
 	if !info.IsDir() {
-		stamp := fmt.Sprintf("%s %d %d", abs, info.Size(), info.ModTime().UnixNano())
-		return Packet{Name: path, Stamp: stamp, Open: func() (fs.FS, io.Closer, error) { return openArchive(path) }, bundle: func() ([]byte, error) { return peekArchive(path) }}, nil
+		return Packet{
+			Name: path, Open: func() (fs.FS, io.Closer, error) { return openArchive(path) },
+			bundle:  func() ([]byte, error) { return peekArchive(path) },
+			content: func() (string, error) { return archiveStamp(path) },
+		}, nil
 	}
-	stamp, err := dirStamp(abs)
-	if err != nil {
-		return Packet{}, err
-	}
-	return Packet{Name: path, Stamp: stamp, Open: func() (fs.FS, io.Closer, error) { return openDir(path) }}, nil
+	return Packet{
+		Name: path, Open: func() (fs.FS, io.Closer, error) { return openDir(path) },
+		content: func() (string, error) { return dirStamp(path) },
+	}, nil
 }
 
 // FSPacket is a packet that is open already.
@@ -125,27 +127,56 @@ func readBounded(path string, limit int64) ([]byte, error) {
 	return b, nil
 }
 
-// dirStamp lists names, sizes and times of a directory's files.
-func dirStamp(dir string) (string, error) {
-	var b strings.Builder
-	b.WriteString(dir)
+// contentStamp names the bytes of an open packet.
+func contentStamp(files fs.FS) (string, error) {
+	if whole, ok := files.(archive); ok {
+		return stampOf(whole.raw), nil
+	}
+	h := sha256.New()
 	n := 0
-	err := filepath.WalkDir(dir, func(p string, d fs.DirEntry, err error) error {
+	err := fs.WalkDir(files, ".", func(p string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
 		}
 		if n++; n > packet.MaxFiles {
 			return fmt.Errorf("more than %d files", packet.MaxFiles)
 		}
-		info, err := d.Info()
+		f, err := files.Open(p)
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(&b, "\n%s %d %d", strings.TrimPrefix(p, dir), info.Size(), info.ModTime().UnixNano())
+		defer f.Close()
+		one := sha256.New()
+		if _, err := io.Copy(one, io.LimitReader(f, packet.MaxArchiveBytes)); err != nil {
+			return err
+		}
+		fmt.Fprintf(h, "%q %x\n", p, one.Sum(nil))
 		return nil
 	})
 	if err != nil {
-		return "", fmt.Errorf("site: open packet %s: %w", dir, err)
+		return "", fmt.Errorf("read packet: %w", err)
 	}
-	return b.String(), nil
+	return "files " + hex.EncodeToString(h.Sum(nil)), nil
+}
+
+func stampOf(archive []byte) string {
+	sum := sha256.Sum256(archive)
+	return "archive " + hex.EncodeToString(sum[:])
+}
+
+func archiveStamp(path string) (string, error) {
+	b, err := readBounded(path, packet.MaxArchiveBytes)
+	if err != nil {
+		return "", err
+	}
+	return stampOf(b), nil
+}
+
+func dirStamp(dir string) (string, error) {
+	files, closer, err := openDir(dir)
+	if err != nil {
+		return "", err
+	}
+	stamp, err := contentStamp(files)
+	return stamp, errors.Join(err, closer.Close())
 }

@@ -259,8 +259,8 @@ func (b *builder) reexamine(j job, files fs.FS, r *record) (*evidence, error) {
 		return nil, fmt.Errorf("site: %s changed while the site was being built", j.packet.Name)
 	}
 	a := &attempt{job: j}
-	latched := b.latched(j.attestation)
-	a.report = examine(files, b.verifyInput(j), latched, b.now)
+	latched := b.latched(j.attestation, j.run)
+	a.report = examine(b.verifier, files, b.verifyInput(j), latched, b.now)
 	e := b.judge(a, files, latched, contains(r.Codes, codeContradicted))
 	if e == nil {
 		return nil, fmt.Errorf("site: %s changed while the site was being built", j.packet.Name)

@@ -15,6 +15,7 @@ type record struct {
 	Subject   string   `json:"subject,omitempty"`
 	Name      string   `json:"name,omitempty"`
 	Policy    string   `json:"policy,omitempty"`
+	Run       string   `json:"run,omitempty"` // head of the battery's manifest
 	Collected string   `json:"collected,omitempty"`
 	Expires   string   `json:"expires,omitempty"`
 	State     State    `json:"state"`
@@ -23,6 +24,7 @@ type record struct {
 	Critical  bool     `json:"critical,omitempty"`
 	Ends      []string `json:"ends,omitempty"`  // of the names of its files
 	Bytes     int64    `json:"bytes,omitempty"` // of those files
+	Sum       string   `json:"sum,omitempty"`   // of what is in them
 	packet    string
 	reused    bool
 }

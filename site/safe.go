@@ -1,6 +1,7 @@
 package site
 
 import (
+	"fmt"
 	"maps"
 	"math"
 	"net/url"
@@ -39,22 +40,61 @@ func safeURL(s string) string {
 // clean makes a text from a packet printable: control, format and bidirectional
 // characters, which could make a page say something else than its bytes, become
 // a visible replacement character. Lines are kept.
+//
+// Marks that are drawn over their neighbours (more than two on one character,
+// those that enclose it, those that strike it out) become one too, and so do
+// letters that are drawn as nothing. What is longer than maxShown is cut, and
+// says so.
 func clean(s string) string {
-	if printable(s) {
+	if printable(s) && len(s) <= maxShown {
 		return s
 	}
-	s = strings.ToValidUTF8(s, "\uFFFD")
-	return strings.Map(func(r rune) rune {
-		switch {
-		case r == '\n':
-			return r
-		case r == '\t':
-			return ' '
-		case unicode.IsControl(r), unicode.Is(unicode.Cf, r), unicode.Is(unicode.Co, r), unicode.Is(unicode.Zl, r), unicode.Is(unicode.Zp, r):
-			return '\uFFFD'
+	var b strings.Builder
+	marks, n := 0, 0
+	for _, r := range strings.ToValidUTF8(s, "\uFFFD") {
+		if n++; n > maxShown {
+			fmt.Fprintf(&b, "… (%d bytes in all)", len(s))
+			break
 		}
-		return r
-	}, s)
+		if unicode.Is(unicode.Mn, r) {
+			marks++
+		} else {
+			marks = 0
+		}
+		switch {
+		case r == '\t':
+			r = ' '
+		case r == '\n':
+		case unseen(r), marks > 2, unicode.Is(unicode.Me, r), r >= '\u0334' && r <= '\u0338':
+			r = '\uFFFD'
+		}
+		b.WriteRune(r)
+	}
+	return b.String()
+}
+
+// maxShown bounds the characters of one text on a page.
+const maxShown = 4000
+
+// unseen tells characters that are drawn as nothing, or that change how others
+// are drawn.
+func unseen(r rune) bool {
+	return unicode.IsControl(r) || unicode.In(r, unicode.Cf, unicode.Co, unicode.Zl, unicode.Zp, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector) || r == '\u2800'
+}
+
+// plain is clean for a name that is written in ASCII by its own grammar (an
+// image's reference, a signer's identity): any other character is spelled out, because it may
+// look like one that belongs there.
+func plain(s string) string {
+	var b strings.Builder
+	for _, r := range s {
+		if r >= ' ' && r < 0x7f {
+			b.WriteRune(r)
+			continue
+		}
+		fmt.Fprintf(&b, "\\u{%04x}", r)
+	}
+	return clean(b.String())
 }
 
 // printable tells plain texts, which most are, at a glance.

@@ -1,6 +1,8 @@
 package site
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -17,6 +19,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/wallproof/wallproof/attest/packet"
 	"github.com/wallproof/wallproof/site/history"
 )
 
@@ -147,9 +150,29 @@ type files struct {
 	stem  string
 	ends  []string
 	bytes int64
+	sums  []byte // the digest of each file that is no evidence, one after the other
+}
+
+// isEvidence tells the files that carry their own proof: whoever opens them
+// verifies them. All others are the site's word.
+func isEvidence(end string) bool { return end == endPacket || end == endBundle }
+
+// note adds what was written to the sums.
+func (f *files) note(end string, content []byte) {
+	if !isEvidence(end) {
+		sum := sha256.Sum256(content)
+		f.sums = append(f.sums, sum[:]...)
+	}
+}
+
+// sum is one digest of all that was written.
+func (f *files) sum() string {
+	sum := sha256.Sum256(f.sums)
+	return hex.EncodeToString(sum[:])
 }
 
 func (f *files) put(end string, content []byte) error {
+	f.note(end, content)
 	return f.stream(end, func(w io.Writer) error {
 		_, err := w.Write(content)
 		return err
@@ -172,6 +195,7 @@ func (f *files) share(end string, content []byte) error {
 			return err
 		}
 		if os.Link(first.(string), name) == nil {
+			f.note(end, content)
 			f.ends, f.bytes = append(f.ends, end), f.bytes+int64(len(content))
 			f.tree.files.Add(1)
 			f.tree.bytes.Add(int64(len(content)))
@@ -219,12 +243,17 @@ func (c *counter) Write(p []byte) (int, error) {
 }
 
 // reuse takes an attestation's files over from the site that is being replaced,
-// by hard links. It reports whether all were there; where not, none is taken.
-func (t *tree) reuse(stem string, ends []string, bytes int64) (bool, error) {
+// by hard links. It reports whether all were there, with the bytes that were
+// written; where not, none is taken.
+func (t *tree) reuse(stem string, ends []string, bytes int64, sum string) (bool, error) {
+	from := filepath.Join(t.out, filepath.FromSlash(stem))
+	if !t.unchanged(from, ends, sum) {
+		return false, nil
+	}
 	if err := t.mkdir(path.Dir(stem)); err != nil {
 		return false, err
 	}
-	from, to := filepath.Join(t.out, filepath.FromSlash(stem)), filepath.Join(t.dir, filepath.FromSlash(stem))
+	to := filepath.Join(t.dir, filepath.FromSlash(stem))
 	for i, end := range ends {
 		if os.Link(from+end, to+end) == nil {
 			continue
@@ -238,6 +267,22 @@ func (t *tree) reuse(stem string, ends []string, bytes int64) (bool, error) {
 	t.files.Add(int64(len(ends)))
 	t.bytes.Add(bytes)
 	return true, nil
+}
+
+// unchanged tells whether the files of an attestation still are what was written.
+func (t *tree) unchanged(stem string, ends []string, sum string) bool {
+	var now files
+	for _, end := range ends {
+		if isEvidence(end) {
+			continue
+		}
+		b, err := readBounded(stem+end, packet.MaxArchiveBytes)
+		if err != nil {
+			return false
+		}
+		now.note(end, b)
+	}
+	return now.sum() == sum
 }
 
 // commit puts the new site in the place of the old one.

@@ -9,6 +9,7 @@
 //	    "sha256:…": {
 //	      "subject": "sha256:…",
 //	      "name":    "ghcr.io/example/agent",
+//	      "run":     "sha256:…",
 //	      "latched": [{"code": "policy-drift", "since": "2026-01-02T03:04:05Z"}],
 //	      "events":  [{"time": "2026-01-02T03:04:05Z", "state": "held", "codes": ["policy-drift"]}]
 //	    }
@@ -16,8 +17,9 @@
 //	}
 //
 // Drift latches: once a drifted state was seen, going back to the old policy,
-// image or fabric does not revive the attestation. Only a new collection does,
-// and that is another attestation with a digest of its own.
+// image or fabric does not revive the attestation. Only a new collection does:
+// signing the same run once more gives another attestation, which the latches of
+// that run hold as well.
 package history
 
 import (
@@ -54,12 +56,15 @@ const (
 type History struct {
 	Schema       string            `json:"schema"`
 	Attestations map[string]*Entry `json:"attestations"` // by attestation digest
+
+	runs map[string][]Latch // by run: what holds any attestation of it
 }
 
 // Entry is the history of one attestation.
 type Entry struct {
 	Subject string  `json:"subject,omitempty"` // the image's platform manifest digest
 	Name    string  `json:"name,omitempty"`    // the image's name, as attested
+	Run     string  `json:"run,omitempty"`     // head of the battery's manifest: what was collected
 	Latched []Latch `json:"latched,omitempty"` // oldest first
 	Events  []Event `json:"events,omitempty"`  // oldest first; each differs from the one before it
 }
@@ -79,7 +84,7 @@ type Event struct {
 
 // New returns an empty history.
 func New() *History {
-	return &History{Schema: Schema, Attestations: map[string]*Entry{}}
+	return &History{Schema: Schema, Attestations: map[string]*Entry{}, runs: map[string][]Latch{}}
 }
 
 var (
@@ -120,6 +125,9 @@ func Parse(b []byte) (*History, error) {
 		if err := e.check(digest); err != nil {
 			return nil, err
 		}
+		for _, l := range e.Latched {
+			h.hold(e.Run, l)
+		}
 	}
 	return h, nil
 }
@@ -130,6 +138,9 @@ func (e *Entry) check(digest string) error {
 	}
 	if e == nil || len(e.Events) > MaxEvents {
 		return fmt.Errorf("history: %s: needs at most %d events", digest, MaxEvents)
+	}
+	if e.Run != "" && !digestForm.MatchString(e.Run) {
+		return fmt.Errorf("history: %s: run %q is not a sha256 digest", digest, e.Run)
 	}
 	last := time.Time{}
 	for i, ev := range e.Events {
@@ -165,22 +176,56 @@ func (h *History) Bytes() ([]byte, error) {
 	return append(b, '\n'), nil
 }
 
-// Latched returns the reasons that hold the attestation for good, or nil.
-func (h *History) Latched(digest string) []Latch {
+// Latched returns the reasons that hold the attestation for good, its own and
+// those of other attestations of the same run ("" where that is not known), or
+// nil. Of a code the first sighting counts.
+func (h *History) Latched(digest, run string) []Latch {
+	var out []Latch
 	if e := h.Attestations[digest]; e != nil {
-		return slices.Clone(e.Latched)
+		out = slices.Clone(e.Latched)
 	}
-	return nil
+	for _, l := range h.runs[run] {
+		out = withLatch(out, l)
+	}
+	return out
 }
 
 // Latch records that a reason for good was seen at a time. The first sighting
 // of a code counts.
-func (h *History) Latch(digest, code string, at time.Time) {
+func (h *History) Latch(digest, run, code string, at time.Time) {
 	e := h.entry(digest)
-	if slices.ContainsFunc(e.Latched, func(l Latch) bool { return l.Code == code }) {
-		return
+	l := Latch{Code: code, Since: Stamp(at)}
+	for _, known := range h.runs[run] {
+		if known.Code == code {
+			l = known
+		}
 	}
-	e.Latched = append(e.Latched, Latch{Code: code, Since: Stamp(at)})
+	if run != "" {
+		e.Run = run
+	}
+	e.Latched = withLatch(e.Latched, l)
+	h.hold(run, l)
+}
+
+// hold adds a latch to a run.
+func (h *History) hold(run string, l Latch) {
+	if run != "" {
+		h.runs[run] = withLatch(h.runs[run], l)
+	}
+}
+
+// withLatch adds a latch, or keeps the earlier one of its code.
+func withLatch(list []Latch, l Latch) []Latch {
+	for i, k := range list {
+		if k.Code != l.Code {
+			continue
+		}
+		if l.Since < k.Since {
+			list[i] = l
+		}
+		return list
+	}
+	return append(list, l)
 }
 
 // Record notes the state of an attestation at a time. It adds an event only

@@ -36,18 +36,18 @@ func TestRecord(t *testing.T) {
 
 func TestLatch(t *testing.T) {
 	h := New()
-	h.Latch(digest, "policy-drift", start)
-	h.Latch(digest, "policy-drift", start.Add(time.Hour))
-	h.Latch(digest, "image-drift", start.Add(time.Hour))
-	got := h.Latched(digest)
+	h.Latch(digest, "", "policy-drift", start)
+	h.Latch(digest, "", "policy-drift", start.Add(time.Hour))
+	h.Latch(digest, "", "image-drift", start.Add(time.Hour))
+	got := h.Latched(digest, "")
 	if len(got) != 2 || got[0].Since != Stamp(start) {
 		t.Fatalf("%+v", got)
 	}
 	got[0].Code = "changed"
-	if h.Latched(digest)[0].Code != "policy-drift" {
+	if h.Latched(digest, "")[0].Code != "policy-drift" {
 		t.Error("a caller can change the history through Latched")
 	}
-	if h.Latched("unknown") != nil {
+	if h.Latched("unknown", "") != nil {
 		t.Error("an unknown attestation is latched")
 	}
 }
@@ -55,7 +55,7 @@ func TestLatch(t *testing.T) {
 func TestRoundTrip(t *testing.T) {
 	h := New()
 	h.Record(digest, "sha256:b", "<name>", StateHeld, []string{"expired"}, start)
-	h.Latch(digest, "policy-drift", start)
+	h.Latch(digest, "", "policy-drift", start)
 	b, err := h.Bytes()
 	if err != nil {
 		t.Fatal(err)
@@ -117,7 +117,7 @@ func FuzzParse(f *testing.F) {
 			return
 		}
 		h.Record(digest, "s", "n", StateCurrent, nil, start)
-		h.Latch(digest, "policy-drift", start)
+		h.Latch(digest, "", "policy-drift", start)
 		out, err := h.Bytes()
 		if err != nil {
 			t.Fatal(err)
@@ -126,4 +126,38 @@ func FuzzParse(f *testing.F) {
 			t.Fatalf("does not read its own output: %v", err)
 		}
 	})
+}
+
+// TestRunLatches: signing a run once more does not shake off a drift that was
+// seen under an earlier attestation of it.
+func TestRunLatches(t *testing.T) {
+	run, other := "sha256:"+strings.Repeat("e", 64), "sha256:"+strings.Repeat("d", 64)
+	again := "sha256:" + strings.Repeat("9", 64)
+	h := New()
+	h.Latch(digest, run, "policy-drift", start)
+	for range 2 { // as built, and as read back
+		if got := h.Latched(again, run); len(got) != 1 || got[0] != (Latch{Code: "policy-drift", Since: Stamp(start)}) {
+			t.Errorf("another attestation of the run: %v", got)
+		}
+		if got := h.Latched(again, other); got != nil {
+			t.Errorf("another run: %v", got)
+		}
+		if got := h.Latched(again, ""); got != nil {
+			t.Errorf("an unknown run: %v", got)
+		}
+		b, err := h.Bytes()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if h, err = Parse(b); err != nil {
+			t.Fatal(err)
+		}
+	}
+	h.Latch(again, run, "policy-drift", start.Add(time.Hour))
+	if got := h.Attestations[again].Latched; len(got) != 1 || got[0].Since != Stamp(start) {
+		t.Errorf("the first sighting counts: %v", got)
+	}
+	if _, err := Parse([]byte(`{"schema":"` + Schema + `","attestations":{"` + digest + `":{"run":"x"}}}`)); err == nil {
+		t.Error("a run that is no digest is read")
+	}
 }
