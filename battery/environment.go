@@ -1,11 +1,11 @@
 package battery
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/wallproof/wallproof/battery/boundary"
+	"github.com/wallproof/wallproof/policy/proxy"
 )
 
 // Places inside every sandbox.
@@ -15,28 +15,14 @@ const (
 	caFile     = trustMount + "/ca.pem"
 )
 
-// caVariables name the file of trusted authorities for the usual clients.
-var caVariables = []string{"SSL_CERT_FILE", "NODE_EXTRA_CA_CERTS", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "GIT_SSL_CAINFO",
-	"PIP_CERT", "CARGO_HTTP_CAINFO", "AWS_CA_BUNDLE", "DENO_CERT"}
-
-// trustStores are where distributions keep the file of trusted authorities. The
-// CA file is mounted over those that an image has.
-var trustStores = []string{"/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/ca-bundle.pem",
-	"/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem", "/etc/ssl/cert.pem"}
-
 // environment is what a sandbox's processes get: the image's own variables, the
 // proxy, the authorities, and a placeholder for each secret. Nothing of the
 // host's is in it. Later values win.
 func environment(image []string, box boundary.Box, secrets tenantSecrets) []string {
 	env := slices.Clone(image)
-	proxyURL := fmt.Sprintf("http://%s:%d", box.Gateway4, boundary.PortProxy)
-	for _, name := range []string{"http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "all_proxy"} {
-		env = append(env, name+"="+proxyURL)
-	}
+	env = append(env, proxy.SandboxEnv(caFile, proxyURL(box))...)
+	// The addresses of loopback go to the proxy, which is then seen to refuse them.
 	env = append(env, "NO_PROXY=localhost", "no_proxy=localhost")
-	for _, name := range caVariables {
-		env = append(env, name+"="+caFile)
-	}
 	for _, s := range secrets {
 		env = append(env, s.Name+"="+s.Placeholder)
 	}

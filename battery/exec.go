@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/wallproof/wallproof/battery/boundary"
@@ -18,6 +19,7 @@ import (
 	"github.com/wallproof/wallproof/battery/sandbox"
 	"github.com/wallproof/wallproof/policy"
 	"github.com/wallproof/wallproof/policy/proxy"
+	"github.com/wallproof/wallproof/policy/proxy/redact"
 	"github.com/wallproof/wallproof/probes/inside"
 )
 
@@ -32,11 +34,14 @@ type ExecOptions struct {
 	Secrets []proxy.Secret
 	// BrokerKeys are the private keys of the policy's brokers, by name.
 	BrokerKeys map[string]string
-	Upstream   proxy.Upstream             // how the world outside is reached
-	Services   map[string]*image.Resolved // images of the policy's services, by the service's name
-	Env        []string                   // what is passed into the sandbox beside the policy's own
-	Login      []byte                     // content of the policy's login file; nil lets none in
-	User       *sandbox.User              // who the agent is; nil means AgentUser
+	// Egress is how the policy's egress agent is reached. All phases leave through
+	// it: it enforces the policy a second time.
+	Egress   *proxy.Egress
+	Upstream proxy.Upstream             // how the world outside is reached
+	Services map[string]*image.Resolved // images of the policy's services, by the service's name
+	Env      []string                   // what is passed into the sandbox beside the policy's own
+	Login    []byte                     // content of the policy's login file; nil lets none in
+	User     *sandbox.User              // who the agent is; nil means AgentUser
 
 	// Agent is what runs under the policy. Setup runs before it and Verifier after
 	// it, as root and each under its own phase's policy; nil leaves them out.
@@ -119,6 +124,9 @@ func newSession(ctx context.Context, o ExecOptions) (*session, error) {
 		}
 		x.id = hex.EncodeToString(raw)
 	}
+	if err := x.mask(o.Secrets); err != nil {
+		return nil, err
+	}
 	x.state = filepath.Join(StateRoot, x.id)
 	x.rec = newExecRecord(x.id, &o, desc, e)
 	if err := x.plan(); err != nil {
@@ -130,8 +138,8 @@ func newSession(ctx context.Context, o ExecOptions) (*session, error) {
 // execRefuse refuses what a policy asks for and exec cannot enforce: a policy is
 // never weakened.
 func execRefuse(o *ExecOptions) error {
-	if o.Policy.Egress != nil {
-		return errors.New("the policy sends traffic through an egress agent, which exec does not reach")
+	if (o.Policy.Egress != nil) != (o.Egress != nil) {
+		return errors.New("the policy sends traffic through an egress agent, and what the proxy proves itself with was not resolved, or the other way round")
 	}
 	for _, s := range o.Policy.Services {
 		if o.Services[s.Name] == nil {
@@ -171,6 +179,7 @@ type session struct {
 	policy  *policy.Policy
 	secrets []proxy.Secret
 	doors   *doors
+	masks   atomic.Pointer[redact.Redactor] // of events
 
 	undo []func(context.Context) error
 }

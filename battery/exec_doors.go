@@ -10,6 +10,7 @@ import (
 	"github.com/wallproof/wallproof/policy"
 	"github.com/wallproof/wallproof/policy/proxy"
 	"github.com/wallproof/wallproof/policy/proxy/record"
+	"github.com/wallproof/wallproof/policy/proxy/redact"
 )
 
 // doors are the proxies of one phase: the only way out of the sandboxes. Each
@@ -62,7 +63,7 @@ func (x *session) open(ctx context.Context, phase policy.Phase) error {
 		return err
 	}
 	d := &doors{phase: phase, ended: make(chan error, 2)}
-	cfg := proxy.Config{RunID: x.id, Upstream: x.o.Upstream}
+	cfg := proxy.Config{RunID: x.id, Upstream: x.o.Upstream, Egress: x.o.Egress}
 	p := phasePolicy(x.policy, phase)
 	if phase == policy.PhaseAgent {
 		cfg.Secrets, cfg.BrokerKeys = x.secrets, x.o.BrokerKeys
@@ -75,7 +76,7 @@ func (x *session) open(ctx context.Context, phase policy.Phase) error {
 	}
 	if phase == policy.PhaseAgent && x.o.Orchestrator != nil {
 		bare := withoutVault(p, policy.PhasePolicy{Mode: p.Mode, Packs: p.Packs, Allow: p.Allow, Block: p.Block})
-		if d.side, err = x.start(ctx, d, bare, proxy.Config{RunID: x.id, Upstream: x.o.Upstream}, theirs); err != nil {
+		if d.side, err = x.start(ctx, d, bare, proxy.Config{RunID: x.id, Upstream: x.o.Upstream, Egress: x.o.Egress}, theirs); err != nil {
 			return errors.Join(fmt.Errorf("the orchestrator's: %w", err), d.stop(ctx))
 		}
 	}
@@ -115,7 +116,7 @@ func (x *session) start(ctx context.Context, d *doors, p *policy.Policy, cfg pro
 		return nil, err
 	}
 	px, err := proxy.Start(ctx, proxy.Launch{Path: x.o.Self[0], Argv: append(append([]string{}, x.o.Self...), "internal", "proxy"), UID: proxyUID, GID: proxyUID,
-		Listeners: listeners, OnEvent: x.o.Event, Config: cfg})
+		Listeners: listeners, OnEvent: x.event, Config: cfg})
 	if err != nil {
 		return nil, err
 	}
@@ -128,6 +129,32 @@ func (x *session) start(ctx context.Context, d *doors, p *policy.Policy, cfg pro
 	}
 	go func() { <-px.Done(); d.ended <- errProxyEnded }()
 	return px, nil
+}
+
+// event hands a record on, without any secret that a host's name may hold.
+func (x *session) event(e proxy.Event) {
+	if x.o.Event == nil {
+		return
+	}
+	e.Host, _ = x.masks.Load().String(e.Host)
+	x.o.Event(e)
+}
+
+// mask makes the redactor of the secrets in force.
+func (x *session) mask(secrets []proxy.Secret) error {
+	var values [][]byte
+	for _, s := range secrets {
+		values = append(values, []byte(s.Value))
+	}
+	red, err := redact.New(values...)
+	if err != nil {
+		return fmt.Errorf("prepare the redaction of the record: %w", err)
+	}
+	if old := x.masks.Load(); old != nil {
+		red = old.With(red)
+	}
+	x.masks.Store(red)
+	return nil
 }
 
 func (d *doors) stop(ctx context.Context) error {
@@ -170,6 +197,9 @@ func (x *session) apply(ctx context.Context, e ExecEdit) error {
 	if err != nil {
 		return err
 	}
+	if err := x.mask(e.Secrets); err != nil {
+		return err
+	}
 	text := string(canonical)
 	u := proxy.Update{Policy: &text}
 	if x.doors.phase == policy.PhaseAgent {
@@ -207,8 +237,8 @@ func rewired(old, edited *policy.Policy) error {
 	if (old.Model == nil) != (edited.Model == nil) {
 		return errors.New("the edit adds or removes the model, whose key enters as the sandbox starts: it takes effect with the next run")
 	}
-	if edited.Egress != nil {
-		return errors.New("the edit sends traffic through an egress agent, which exec does not reach")
+	if (old.Egress == nil) != (edited.Egress == nil) || old.Egress != nil && old.Egress.Address != edited.Egress.Address {
+		return errors.New("the edit changes the egress agent, which a run's proxies start with: it takes effect with the next run")
 	}
 	return nil
 }

@@ -116,6 +116,8 @@ func (x *session) stopServices(ctx context.Context) error {
 		if b.stop != nil {
 			errs = append(errs, b.stop(ctx))
 			b.sb, b.stop = nil, nil
+			// So that whoever still asks for it is refused, and does not wait.
+			errs = append(errs, x.stage.ResetBox(b.name))
 		}
 	}
 	return errors.Join(errs...)

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 
 	"github.com/wallproof/wallproof/battery/sandbox"
+	"github.com/wallproof/wallproof/policy/proxy"
 )
 
 // trustMounts writes the authorities that the sandbox trusts and mounts them at
@@ -28,7 +29,7 @@ func trustMounts(state, rootfs, ca string) ([]sandbox.Mount, error) {
 		return nil, fmt.Errorf("open the root file system: %w", err)
 	}
 	defer root.Close()
-	for _, store := range trustStores {
+	for _, store := range proxy.TrustStores {
 		if info, err := root.Lstat(store[1:]); err == nil && info.Mode().IsRegular() {
 			mounts = append(mounts, sandbox.Mount{Source: file, Target: store, ReadOnly: true})
 		}

@@ -181,6 +181,9 @@ func execSecrets(c *cli.Context, o *battery.ExecOptions) error {
 		return fmt.Errorf("nothing was run: %w", err)
 	}
 	o.Secrets, o.BrokerKeys = heldSecrets(o.Policy, values.Secrets, nil), values.BrokerKeys
+	if e := values.Egress; e != nil {
+		o.Egress = &proxy.Egress{Address: o.Policy.Egress.Address, ServerCAPEM: e.ServerCA, CertPEM: e.Cert, KeyPEM: e.Key}
+	}
 	l := o.Policy.Environment.Login
 	switch {
 	case l == nil:
