@@ -29,7 +29,32 @@ func GC(ctx context.Context) ([]string, error) {
 	note("namespace", spaces)
 	folders, err3 := sweepFolders(StateRoot)
 	note("folder", folders)
-	return removed, errors.Join(err1, err2, err3)
+	sockets, err4 := sweepSockets()
+	note("socket", sockets)
+	return removed, errors.Join(err1, err2, err3, err4)
+}
+
+// OperatorSocket is where the operator of a run of exec reaches it. It lies
+// beside the runs' own folders and is mounted into no sandbox.
+func OperatorSocket(run string) string { return filepath.Join(drivers.DefaultStateDir, run+".sock") }
+
+// sweepSockets removes the operators' sockets of runs that are not alive.
+func sweepSockets() ([]string, error) {
+	paths, err := filepath.Glob(OperatorSocket("????????"))
+	if err != nil {
+		return nil, fmt.Errorf("look for sockets of dead runs: %w", err)
+	}
+	var removed []string
+	for _, path := range paths {
+		if boundary.Alive(strings.TrimSuffix(filepath.Base(path), ".sock")) {
+			continue
+		}
+		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return removed, fmt.Errorf("remove the socket of a dead run: %w", err)
+		}
+		removed = append(removed, path)
+	}
+	return removed, nil
 }
 
 // runOf takes the run out of a name "wallproof-RUN-…".

@@ -24,9 +24,6 @@ import (
 	"github.com/wallproof/wallproof/policy/proxy/watch"
 )
 
-// runDir is where a run's operator reaches it.
-const runDir = "/run/wallproof"
-
 // operations is the socket by which a run's operator asks for its state, halts
 // it for a review and lets it go on. No sandbox mounts it.
 type operations struct {
@@ -35,13 +32,9 @@ type operations struct {
 	path string
 }
 
-// operationsSocket is a run's socket; it lies beside the run's own folder, so
-// that both are removed by whoever made them.
-func operationsSocket(run string) string { return filepath.Join(runDir, run+".sock") }
-
 func newOperations(ctx context.Context, run string, rec *record.Recorder) (*operations, error) {
-	o := &operations{halt: make(chan bool), path: operationsSocket(run)}
-	if err := os.MkdirAll(runDir, 0o711); err != nil {
+	o := &operations{halt: make(chan bool), path: battery.OperatorSocket(run)}
+	if err := os.MkdirAll(filepath.Dir(o.path), 0o711); err != nil {
 		return nil, fmt.Errorf("make the folder of the operator's socket: %w", err)
 	}
 	l, err := standalone.ListenPrivate(o.path)
@@ -82,7 +75,7 @@ func haltCommands() []*cli.Command {
 				if err != nil {
 					return err
 				}
-				return postOperator(c.Context, operationsSocket(run), "/v1/runs/"+run+"/"+name)
+				return postOperator(c.Context, battery.OperatorSocket(run), "/v1/runs/"+run+"/"+name)
 			}}
 	}
 	return []*cli.Command{make("halt", "halt everything inside a run of exec, for a review"), make("resume", "let a halted run go on")}
@@ -96,7 +89,7 @@ func runningRun(id string) (string, error) {
 		}
 		return id, nil
 	}
-	sockets, err := filepath.Glob(operationsSocket("????????"))
+	sockets, err := filepath.Glob(battery.OperatorSocket("????????"))
 	if err != nil {
 		return "", fmt.Errorf("look for runs: %w", err)
 	}

@@ -130,6 +130,9 @@ func Test8ExecIsATool(t *testing.T) {
 					t.Errorf("gc: %s", r)
 				}
 			}
+			if sockets, _ := filepath.Glob("/run/wallproof/*.sock"); len(sockets) > 0 {
+				t.Errorf("left behind: %v", sockets)
+			}
 			for _, f := range leftovers(t) {
 				if !strings.Contains(f, "/e2e-") {
 					t.Errorf("left behind: %s", f)
