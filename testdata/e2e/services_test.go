@@ -55,8 +55,8 @@ func services(t *testing.T, o *outside, img string) {
 	web := pushed(t, o, actorImage(t, o.ca, v1.Config{Cmd: []string{"actor", "web", "80", "the web service"}}), "web")
 	policy := writeFile(t, "version: 1\nmode: allowlist\nallow: [{host: docs.example}]\nservices:\n"+
 		"  - {name: db, image: '"+db+"', ports: [5432]}\n  - {name: web, image: '"+web+"', ports: [80], set: {GREETING: set-by-policy}}\n")
-	ask := "actor all tcp db:5432 db:5433 , get http://web/ direct:http://web/ https://docs.example/ , tcp 192.0.2.14:5432 192.0.2.18:80"
-	r := o.exec(t, nil, "--image", img, "--policy", policy, "--task", "one="+ask, "--orchestrator", ask, "--verifier", "actor tcp db:5432", "--", "actor", "all", "tcp", "db:5432", "db:5433", ",", "get", "http://web/", "direct:http://web/", "https://docs.example/")
+	ask := "actor all tcp db:5432 db:5433 , get http://web/ direct:http://web/ https://docs.example/"
+	r := o.exec(t, nil, "--image", img, "--policy", policy, "--task", "one="+ask, "--orchestrator", ask+" , tcp 192.0.2.14:5432 192.0.2.18:80", "--verifier", "actor tcp db:5432", "--", "actor", "all", "tcp", "db:5432", "db:5433", ",", "get", "http://web/", "direct:http://web/", "https://docs.example/")
 	ok(t, r)
 	has(t, r, "db:5432 connected the database", "db:5433 error", "http://web/ 200 the web service set-by-policy", "direct:http://web/ 200 the web service", "https://docs.example/ 200",
 		"[one] db:5432 connected the database", "[one] http://web/ 200")

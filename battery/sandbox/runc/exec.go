@@ -53,7 +53,7 @@ func (b *box) exec(ctx context.Context, c sandbox.Command) (int, error) {
 	cmd := b.host.runtime.Command(b.dir.RootArg(), "--debug", "--log="+invoke.LogFile, "--log-format=json",
 		"exec", "--process="+invoke.ProcessFile, "--pid-file="+pidFile, b.spec.ID)
 	x := invoke.Invocation{
-		Runtime: cmd, Start: b.start, Process: b.profile.process(b.spec, c, b.host), Command: c,
+		Runtime: cmd, Start: b.start, Process: b.profile.process(b.spec, c, b.host), Command: c, OwnTerminal: true,
 		Exited: func(line []byte) (int, bool) { return exited(line, pidFile) },
 		Kill:   func(ended <-chan struct{}) { killChildren(func() int { return cmd.Process.Pid }, ended) },
 	}

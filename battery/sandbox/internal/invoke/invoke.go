@@ -50,6 +50,10 @@ type Invocation struct {
 	// Process is what it is to run, Command where its streams come from and go.
 	Process *specs.Process
 	Command sandbox.Command
+	// OwnTerminal: with Command.TTY the runtime makes a terminal inside, which
+	// interprets what is typed, and passes on what it gets; otherwise the terminal
+	// that it is given is the one that the command has.
+	OwnTerminal bool
 	// Extra are further files to inherit. Run closes them.
 	Extra []*os.File
 	// Exited, if not nil, is asked with each line of the log whether it says that
@@ -125,7 +129,7 @@ func (x *Invocation) open() (err error) {
 	}
 	x.pipes[0] = pipe{ours: x.pipes[0].theirs, theirs: x.pipes[0].ours} // it goes the other way
 	if x.Command.TTY {
-		x.streams, err = newTerminal(x.Command)
+		x.streams, err = newTerminal(x.Command, x.OwnTerminal)
 	} else {
 		x.streams, err = newPipes(x.Command)
 	}

@@ -28,7 +28,7 @@ type terminal struct {
 	done   chan struct{}
 }
 
-func newTerminal(c sandbox.Command) (streams, error) {
+func newTerminal(c sandbox.Command, inside bool) (streams, error) {
 	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, fmt.Errorf("open a terminal: %w", err)
@@ -38,12 +38,16 @@ func newTerminal(c sandbox.Command) (streams, error) {
 		master.Close()
 		return nil, fmt.Errorf("open a terminal: %w", err)
 	}
-	// The terminal inside interprets what is typed; this one passes it on. The
-	// runtime makes it so too, but only after it has started, and what was typed
-	// until then would be interpreted twice.
-	if err := makeRaw(t.slave); err != nil {
-		t.close()
-		return nil, fmt.Errorf("set up a terminal: %w", err)
+	// Where there is a terminal inside, that one interprets what is typed, and this
+	// one passes it on. The runtime makes it so too, but only after it has started,
+	// and what was typed until then would be interpreted twice. Where there is none,
+	// this one is the command's: it makes a Ctrl-C an interrupt, which the runtime
+	// passes on.
+	if inside {
+		if err := makeRaw(t.slave); err != nil {
+			t.close()
+			return nil, fmt.Errorf("set up a terminal: %w", err)
+		}
 	}
 	return t, nil
 }
