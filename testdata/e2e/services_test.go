@@ -56,13 +56,13 @@ func services(t *testing.T, o *outside, img string) {
 	policy := writeFile(t, "version: 1\nmode: allowlist\nallow: [{host: docs.example}]\nservices:\n"+
 		"  - {name: db, image: '"+db+"', ports: [5432]}\n  - {name: web, image: '"+web+"', ports: [80], set: {GREETING: set-by-policy}}\n")
 	ask := "actor all tcp db:5432 db:5433 , get http://web/ direct:http://web/ https://docs.example/"
-	r := o.exec(t, nil, "--image", img, "--policy", policy, "--task", "one="+ask, "--orchestrator", ask+" , tcp 192.0.2.14:5432 192.0.2.18:80", "--verifier", "actor tcp db:5432", "--", "actor", "all", "tcp", "db:5432", "db:5433", ",", "get", "http://web/", "direct:http://web/", "https://docs.example/")
+	r := o.exec(t, nil, "--image", img, "--policy", policy, "--task", "one="+ask, "--orchestrator", ask+" , tcp 192.0.2.14:5432 , get direct:http://192.0.2.18/", "--verifier", "actor tcp db:5432", "--", "actor", "all", "tcp", "db:5432", "db:5433", ",", "get", "http://web/", "direct:http://web/", "https://docs.example/")
 	ok(t, r)
 	has(t, r, "db:5432 connected the database", "db:5433 error", "http://web/ 200 the web service set-by-policy", "direct:http://web/ 200 the web service", "https://docs.example/ 200",
 		"[one] db:5432 connected the database", "[one] http://web/ 200")
-	lacks(t, r, "[orchestrator] db:5432 connected", "[orchestrator] http://web/ 200", "[verifier] db:5432 connected", "error connected")
+	lacks(t, r, "[orchestrator] db:5432 connected", "[orchestrator] http://web/ 200", "[orchestrator] direct:http://192.0.2.18/ 200", "[verifier] db:5432 connected", "error connected")
 	for line := range strings.Lines(r.stdout) {
-		if strings.HasPrefix(line, "[orchestrator] 192.0.2.") && !strings.Contains(line, "error") {
+		if strings.HasPrefix(line, "[orchestrator] 192.0.2.14") && !strings.Contains(line, "error") {
 			t.Errorf("the orchestrator reaches a service by its address: %s", line)
 		}
 	}

@@ -119,8 +119,20 @@ func TestRun(t *testing.T) {
 // the first moment on; the terminal inside makes of it what it means.
 func TestTerminalPassesOn(t *testing.T) {
 	var out bytes.Buffer
-	r, err := invocation("type", sandbox.Command{TTY: true, Stdin: strings.NewReader("typed\n"), Stdout: &out}).Run(t.Context())
+	x := invocation("type", sandbox.Command{TTY: true, Stdin: strings.NewReader("typed\n"), Stdout: &out})
+	x.OwnTerminal = true
+	r, err := x.Run(t.Context())
 	if err != nil || r.Exit != 0 || out.String() != `"typed\n\x04"` {
+		t.Errorf("%v, %+v, %s", err, r, &out)
+	}
+}
+
+// TestTerminalInterprets: where there is none inside, what is typed is echoed,
+// comes by lines, and ends with its end.
+func TestTerminalInterprets(t *testing.T) {
+	var out bytes.Buffer
+	r, err := invocation("type", sandbox.Command{TTY: true, Stdin: strings.NewReader("typed\n"), Stdout: &out}).Run(t.Context())
+	if err != nil || r.Exit != 0 || !strings.HasPrefix(out.String(), "typed\r\n") || !strings.Contains(out.String(), `"typed\n`) || strings.Contains(out.String(), `\x04`) {
 		t.Errorf("%v, %+v, %s", err, r, &out)
 	}
 }
