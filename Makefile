@@ -11,7 +11,7 @@ BIN     := bin
 OUT     ?= wallproof-demo
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
-.PHONY: build demo test unit e2e generate check fmt-check vet staticcheck cross wasm bench breaks clean need-root test-runc test-breaks test-conformance test-site bench-proxy
+.PHONY: build demo test unit e2e generate check fmt-check vet staticcheck cross wasm bench breaks clean-runs clean need-root test-runc test-breaks test-conformance test-site bench-proxy
 
 build: $(BIN)/wallproof-runsc ## all binaries into bin/
 	go build -ldflags "$(LDFLAGS)" -o $(BIN)/ ./cmd/wallproof ./cmd/wallproof-probe ./cmd/wallproof-agent
@@ -71,6 +71,11 @@ bench: need-root build ## benchmarks: judging, manifest hashing, the battery bes
 
 breaks: need-root build ## every seeded break must be noticed
 	$(BIN)/wallproof-breaks run testdata/breaks/*.yaml
+
+N ?= 100
+DRIVER ?= gvisor
+clean-runs: need-root build ## attack the intact boundary N times: no escape, nothing inconclusive, nothing run again
+	go test -tags e2e -count 1 -timeout 0 -v -run '^Test8CleanRuns$$' ./testdata/e2e -args -clean-runs $(N) -clean-driver $(DRIVER)
 
 # The runc drivers need Debian's runc, which is not on every machine.
 test-runc: need-root build ## the drivers on runc

@@ -1,6 +1,7 @@
 package battery
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -14,6 +15,35 @@ const (
 	trustMount = "/etc/wallproof" // certificate authorities, read-only
 	caFile     = trustMount + "/ca.pem"
 )
+
+// Bounds on the variables of an image. A kernel takes no string beyond 128 KiB
+// and no more than a share of the stack in all; these lie well below, so that our
+// own variables fit too.
+const (
+	maxImageVariable = 64 << 10
+	maxImageEnv      = 256 << 10
+)
+
+// checkImageEnv refuses an image whose variables no process could be started
+// with, before anything is started.
+func checkImageEnv(env []string) error {
+	total := 0
+	for _, kv := range env {
+		name, _, _ := strings.Cut(kv, "=")
+		name = fmt.Sprintf("%.40q", name)
+		switch {
+		case strings.ContainsRune(kv, 0):
+			return fmt.Errorf("the image's variable %s holds a NUL byte, which no process can be given; take it out of the image's configuration", name)
+		case len(kv) > maxImageVariable:
+			return fmt.Errorf("the image's variable %s has %d bytes, at most %d are taken; shorten it in the image's configuration", name, len(kv), maxImageVariable)
+		}
+		total += len(kv) + 1
+	}
+	if total > maxImageEnv {
+		return fmt.Errorf("the image's %d variables have %d bytes together, at most %d are taken; shorten them in the image's configuration", len(env), total, maxImageEnv)
+	}
+	return nil
+}
 
 // environment is what a sandbox's processes get: the image's own variables, the
 // proxy, the authorities, and a placeholder for each secret. Nothing of the

@@ -47,3 +47,30 @@ func TestEveryRequirementHasASource(t *testing.T) {
 		}
 	}
 }
+
+func TestCheckImageEnv(t *testing.T) {
+	many := make([]string, 40)
+	for i := range many {
+		many[i] = "A=" + strings.Repeat("x", 8<<10)
+	}
+	tests := []struct {
+		name string
+		env  []string
+		want string
+	}{
+		{"usual", []string{"PATH=/bin", "broken", "=x", "LD_PRELOAD=/evil.so"}, ""},
+		{"the largest variable", []string{"A=" + strings.Repeat("x", maxImageVariable-2)}, ""},
+		{"a byte more", []string{"A=" + strings.Repeat("x", maxImageVariable-1)}, `variable "A" has 65537 bytes`},
+		{"a long name", []string{strings.Repeat("N", 1<<20)}, "at most 65536"},
+		{"too many", many, "40 variables"},
+		{"NUL", []string{"A=b\x00c"}, "NUL"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			err := checkImageEnv(tt.env)
+			if (err == nil) != (tt.want == "") || (err != nil && (!strings.Contains(err.Error(), tt.want) || len(err.Error()) > 300)) {
+				t.Errorf("got %v, want %q", err, tt.want)
+			}
+		})
+	}
+}

@@ -37,11 +37,17 @@ func newKey() (string, error) {
 // tool is the path of one of our binaries inside every sandbox.
 func tool(hostPath string) string { return toolsMount + "/" + filepath.Base(hostPath) }
 
+// beatPatience is how many times as long as an attempt a heartbeat may take. It
+// shows that the path lives, not how fast it is, and the agent's makes several
+// requests: on a crowded machine one must not be lost for that.
+const beatPatience = 4
+
 // withHeartbeats puts heartbeats before, between and after the items of a
 // sandbox.
 func (p *phase) withHeartbeats(id, box string, items []probes.Item) []probes.Item {
+	patience := min(beatPatience*p.r.opt.AttemptTimeout, probes.MaxTimeout).Milliseconds()
 	beat := func(position string) probes.Item {
-		return probes.Item{Technique: id, Variant: position, Nonce: judge.HeartbeatNonce(p.r.nonceKey, p.r.id, box, position, p.name), TimeoutMs: p.r.opt.AttemptTimeout.Milliseconds()}
+		return probes.Item{Technique: id, Variant: position, Nonce: judge.HeartbeatNonce(p.r.nonceKey, p.r.id, box, position, p.name), TimeoutMs: patience}
 	}
 	half := len(items) / 2
 	out := append([]probes.Item{beat(judge.Before)}, items[:half]...)

@@ -102,6 +102,9 @@ func newRun(ctx context.Context, opt Options) (*run, error) {
 	if r.techniques, err = choose(opt.Select); err != nil {
 		return nil, err
 	}
+	if err := checkImageEnv(opt.Image.Config.Config.Env); err != nil {
+		return nil, err
+	}
 	if r.evaluator, err = policy.Compile(opt.Policy); err != nil {
 		return nil, err
 	}

@@ -58,6 +58,10 @@ func Test4Errors(t *testing.T) {
 		{"registry that is not there", []string{"run", "--image", "127.0.0.1:1/app@sha256:" + strings.Repeat("0", 64), "--policy", policy, "--out", out}, []string{"reach"}},
 		{"missing policy", []string{"run", "--image", layout, "--policy", filepath.Join(dir, "no.yaml"), "--out", out}, []string{"no.yaml"}},
 		{"no output folder", []string{"run", "--image", layout, "--policy", policy}, []string{"--out"}},
+		{"unknown technique", []string{"run", "--image", layout, "--policy", policy, "--out", out, "--only", "NET-NOPE"}, []string{"NET-NOPE", "probes list"}},
+		{"unknown vector", []string{"run", "--image", layout, "--policy", policy, "--out", out, "--vector", "XYZ"}, []string{"XYZ", "TOK"}},
+		{"nothing left to run", []string{"run", "--image", layout, "--policy", policy, "--out", out, "--only", "NET-TCP", "--skip", "net-tcp"}, []string{"no technique", "--skip"}},
+		{"no runs", []string{"run", "--image", layout, "--policy", policy, "--out", out, "--repeat", "0"}, []string{"--repeat 0", "at least 1"}},
 		{"unknown driver", []string{"run", "--image", layout, "--policy", policy, "--out", out, "--driver", "none"}, []string{"gvisor"}},
 	}
 	for _, tt := range tests {

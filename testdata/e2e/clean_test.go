@@ -1,0 +1,133 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+var (
+	cleanRuns   = flag.Int("clean-runs", 1, "how often the intact boundary is attacked")
+	cleanDriver = flag.String("clean-driver", "gvisor", "in which driver's sandboxes")
+	update      = flag.Bool("update", false, "write the golden list of what is not applicable")
+)
+
+// perRun bounds one run of the battery on a busy machine.
+const perRun = 5 * time.Minute
+
+// seriesResult is what `wallproof run --repeat` prints, as far as it is looked at.
+type seriesResult struct {
+	Conclusive bool
+	Runs       []struct {
+		Vectors []struct {
+			Vector, Outcome string
+			Totals          map[string]int
+			Reasons         []string
+		}
+	}
+	Flaky []json.RawMessage
+}
+
+// Test8CleanRuns: on the intact boundary nothing escapes, nothing is inconclusive,
+// every run says the same, and only what the golden list names is not applicable.
+// Nothing is run again: each run has its packet, and each counts. runc-bare is no
+// boundary: there the list alone is compared.
+func Test8CleanRuns(t *testing.T) {
+	layout, policy := fixtures(t)
+	out := filepath.Join(t.TempDir(), "runs")
+	ctx, cancel := context.WithTimeout(context.Background(), time.Duration(*cleanRuns)*perRun)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, filepath.Join(bin(t), "wallproof"), "run", "--image", layout, "--policy", policy, "--out", out,
+		"--driver", *cleanDriver, "--repeat", fmt.Sprint(*cleanRuns), "--output", "json")
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	err := cmd.Run()
+	var s seriesResult
+	if json.Unmarshal(stdout.Bytes(), &s) != nil || len(s.Runs) != *cleanRuns {
+		t.Fatalf("%d of %d runs: %v\n%s", len(s.Runs), *cleanRuns, err, stderr.String())
+	}
+	if *cleanDriver != "runc-bare" {
+		clean(t, s, cmd.ProcessState.ExitCode())
+	} else if data, err := os.ReadFile(filepath.Join(out, "run-1", "packet", "manifest.jsonl")); err != nil || !bytes.Contains(data, []byte("/proc/sys/kernel/core_pattern")) {
+		t.Errorf("the battery finds nothing exposed in a container without care, where /proc/sys can be written: %v", err)
+	}
+	golden := filepath.Join("golden", "not-applicable-"+*cleanDriver+".txt")
+	for i := range s.Runs {
+		got := notApplicable(t, filepath.Join(out, fmt.Sprintf("run-%d", i+1), "packet", "manifest.jsonl"))
+		if *update && i == 0 {
+			if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want, err := os.ReadFile(golden)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got != string(want) {
+			t.Errorf("run %d: what is not applicable differs from %s:\n%s", i+1, golden, lineDiff(string(want), got))
+		}
+	}
+}
+
+func clean(t *testing.T, s seriesResult, code int) {
+	t.Helper()
+	if code != 0 || !s.Conclusive || len(s.Flaky) > 0 {
+		t.Errorf("exit code %d, conclusive: %v, %d variants that did not come out the same each time: %s", code, s.Conclusive, len(s.Flaky), s.Flaky)
+	}
+	for i, r := range s.Runs {
+		if len(r.Vectors) != 8 {
+			t.Errorf("run %d: %d vectors", i+1, len(r.Vectors))
+		}
+		for _, v := range r.Vectors {
+			if v.Totals["escaped"]+v.Totals["inconclusive"] > 0 || v.Totals["blocked"]+v.Totals["contained"] == 0 {
+				t.Errorf("run %d: %s is %s: %v %v", i+1, v.Vector, v.Outcome, v.Totals, v.Reasons)
+			}
+		}
+	}
+	t.Logf("%d runs: 0 escaped, 0 inconclusive", len(s.Runs))
+}
+
+// notApplicable lists "TECHNIQUE/variant requirement" of a manifest, a line each.
+func notApplicable(t *testing.T, path string) string {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out strings.Builder
+	for _, line := range bytes.Split(bytes.TrimSpace(data), []byte("\n")) {
+		var e struct{ Technique, Variant, Outcome, NotApplicable string }
+		if err := json.Unmarshal(line, &e); err != nil {
+			t.Fatal(err)
+		}
+		if e.Outcome == "not-applicable" {
+			fmt.Fprintf(&out, "%s/%s %s\n", e.Technique, e.Variant, e.NotApplicable)
+		}
+	}
+	return out.String()
+}
+
+// lineDiff lists the lines that only one of two lists has.
+func lineDiff(want, got string) string {
+	var out strings.Builder
+	only := func(mark, in, other string) {
+		for _, line := range strings.Split(strings.TrimSpace(in), "\n") {
+			if !strings.Contains("\n"+other, "\n"+line+"\n") {
+				out.WriteString(mark + line + "\n")
+			}
+		}
+	}
+	only("-", want, got)
+	only("+", got, want)
+	return out.String()
+}
