@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/wallproof/wallproof/attest/manifest"
 	"github.com/wallproof/wallproof/probes/canary"
@@ -39,14 +40,14 @@ func TestProveRedaction(t *testing.T) {
 			if err := os.WriteFile(filepath.Join(dir, "clean.log"), []byte("nothing here\n"), 0o644); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := proveRedaction(dir, []string{secret}); err != nil {
+			if _, err := proveRedaction(dir, []string{secret}, residuePlaces{}, time.Now()); err != nil {
 				t.Fatalf("a clean packet: %v", err)
 			}
 			leak := "prefix " + e.write(secret) + " suffix"
 			if err := os.WriteFile(filepath.Join(dir, "leak.log"), []byte(leak), 0o644); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := proveRedaction(dir, []string{secret}); err == nil || !strings.Contains(err.Error(), "not fit") {
+			if _, err := proveRedaction(dir, []string{secret}, residuePlaces{}, time.Now()); err == nil || !strings.Contains(err.Error(), "not fit") {
 				t.Errorf("a leak in this encoding was not found: %v", err)
 			}
 		})

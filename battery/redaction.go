@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"net/url"
 	"os"
+	"time"
 
 	"github.com/wallproof/wallproof/attest/packet"
 	"github.com/wallproof/wallproof/attest/predicate"
@@ -47,7 +48,10 @@ func percentAll(s string) string {
 // not be in it, in every encoding, and shows that the search works by planting a
 // value in each encoding into copies of the same files. A hit is an error: the
 // packet is not fit to leave the machine.
-func proveRedaction(dir string, secrets []string) ([]byte, error) {
+//
+// The machine is searched too, for what the run left outside the packet: see
+// searchResidue.
+func proveRedaction(dir string, secrets []string, places residuePlaces, began time.Time) ([]byte, error) {
 	values := make([][]byte, len(secrets))
 	for i, s := range secrets {
 		values[i] = []byte(s)
@@ -81,6 +85,9 @@ func proveRedaction(dir string, secrets []string) ([]byte, error) {
 		proof.Control.Found += found(r, []byte(e.write(planted)))
 	}
 	proof.Scanned = index
+	if err := withResidue(&proof, places, secrets, began); err != nil {
+		return nil, err
+	}
 	if proof.Hits > 0 {
 		return nil, fmt.Errorf("the packet holds %d secrets in clear or encoded; it is not fit to leave this machine", proof.Hits)
 	}

@@ -48,6 +48,7 @@ type run struct {
 	control      *phase
 	attack       *phase
 	snapshots    *snapshots
+	began        time.Time           // by the machine's clock, with a second to spare
 	techniques   []catalog.Technique // that this run is about
 	plan         []planned
 	facts        map[string]string // isolation, as measured inside
@@ -83,7 +84,7 @@ func Run(ctx context.Context, opt Options) (*Result, error) {
 
 // newRun checks everything that can be checked before anything is started.
 func newRun(ctx context.Context, opt Options) (*run, error) {
-	r := &run{opt: opt, policy: opt.Policy, clock: opt.Clock, random: opt.Random}
+	r := &run{opt: opt, policy: opt.Policy, clock: opt.Clock, random: opt.Random, began: time.Now().Add(-time.Second)}
 	if r.opt.AttemptTimeout <= 0 {
 		r.opt.AttemptTimeout = DefaultAttemptTimeout
 	}
@@ -419,7 +420,11 @@ func mask(red *redact.Redactor, all []manifest.Observation) {
 
 // prove writes the redaction proof over everything written so far.
 func (r *run) prove() error {
-	proof, err := proveRedaction(r.rec.dir, r.secrets())
+	// First everything goes: what is left then was left for good.
+	if err := errors.Join(r.control.close(), r.attack.close(), r.snapshots.close(), os.RemoveAll(r.state)); err != nil {
+		return fmt.Errorf("put the machine back: %w", err)
+	}
+	proof, err := proveRedaction(r.rec.dir, r.secrets(), machinePlaces(r.state, r.rec.dir), r.began)
 	if err != nil {
 		return err
 	}

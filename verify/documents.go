@@ -104,7 +104,12 @@ func (i *inspection) redaction() {
 	i.derived.Redaction, i.derived.redactionDigest = &r, digestOf(data)
 	encodings := slices.Clone(r.Encodings)
 	slices.Sort(encodings)
+	residue, odd := residueHits(r.Residue)
 	switch {
+	case odd:
+		i.fail(CheckRedaction, CodeRedactionForm, "a place of the machine is listed twice, or a count is negative", packet.RedactionFile)
+	case residue > 0:
+		i.hold(CheckRedaction, CodeRedactionHits, fmt.Sprintf("%d secrets of the run were left on the machine that it ran on", residue), packet.RedactionFile)
 	case r.Secrets < 0 || r.Hits < 0 || r.Control.Planted < 0 || len(slices.Compact(encodings)) != len(r.Encodings):
 		i.fail(CheckRedaction, CodeRedactionForm, "counts are negative, or an encoding is listed twice", packet.RedactionFile)
 	case r.Hits > 0:
@@ -115,6 +120,18 @@ func (i *inspection) redaction() {
 		i.pass(CheckRedaction, CodeRedactionOK, fmt.Sprintf("%d secrets in %d encodings, %d files, no hit; all %d planted values found",
 			r.Secrets, len(r.Encodings), len(r.Scanned), r.Control.Planted), packet.RedactionFile)
 	}
+}
+
+// residueHits adds up what was found on the machine. odd: a place is listed twice, or
+// a count is negative.
+func residueHits(places []packet.Residue) (hits int64, odd bool) {
+	seen := map[string]bool{}
+	for _, p := range places {
+		odd = odd || seen[p.Place] || p.Files < 0 || p.Bytes < 0 || p.Unread < 0 || p.Hits < 0
+		seen[p.Place] = true
+		hits += p.Hits
+	}
+	return hits, odd
 }
 
 // leastEncodings are those in which a search must have looked for every secret.

@@ -80,6 +80,9 @@ func TestVerdicts(t *testing.T) {
 		{name: "permitted arrivals", options: []packettest.Option{packettest.Permitted()}, verdict: verify.Valid},
 		{name: "no IPv6", options: []packettest.Option{packettest.NotApplicable()}, verdict: verify.Valid, codes: []verify.Code{verify.CodeOutcomesOK}},
 		{name: "secrets in the packet", options: []packettest.Option{packettest.Redaction(func(r *packet.Redaction) { r.Hits = 1 })}, verdict: verify.VerdictHeld, codes: []verify.Code{verify.CodeRedactionHits}},
+		{name: "secrets on the machine", options: []packettest.Option{packettest.Redaction(func(r *packet.Redaction) {
+			r.Residue = []packet.Residue{{Place: packet.ResidueTemporary, Files: 3}, {Place: packet.ResidueSwap, Files: 1, Hits: 2}}
+		})}, verdict: verify.VerdictHeld, codes: []verify.Code{verify.CodeRedactionHits}},
 		{name: "redaction unproven", options: []packettest.Option{packettest.Redaction(func(r *packet.Redaction) { r.Control.Found-- })}, verdict: verify.VerdictHeld, codes: []verify.Code{verify.CodeRedactionUnproven}},
 		{name: "redaction without control", options: []packettest.Option{packettest.Redaction(func(r *packet.Redaction) { r.Control = packet.RedactionControl{} })}, verdict: verify.VerdictHeld, codes: []verify.Code{verify.CodeRedactionUnproven}},
 		{name: "admitted", options: []packettest.Option{admitted}, input: require(verify.RequireAdmission), verdict: verify.Valid, codes: []verify.Code{verify.CodeAdmissionOK}},

@@ -22,7 +22,26 @@ type Redaction struct {
 	Scanned   []predicate.File `json:"scanned"`   // sorted by path
 	Hits      int64            `json:"hits"`      // must be 0
 	Control   RedactionControl `json:"control"`
+	Residue   []Residue        `json:"residue,omitempty"` // absent: the machine was not searched
 }
+
+// Residue is a search of one kind of place on the machine, after everything of
+// the run was torn down, for the same values in the same encodings.
+type Residue struct {
+	Place  string `json:"place"`  // one of the Residue… constants
+	Files  int64  `json:"files"`  // files and devices that were read
+	Bytes  int64  `json:"bytes"`  //
+	Unread int64  `json:"unread"` // those that could not be read, or lie beyond the search's bounds
+	Hits   int64  `json:"hits"`   // must be 0
+}
+
+// The places.
+const (
+	ResidueTemporary = "temporary-folders" // files that were changed during the run
+	ResidueCores     = "core-dumps"        //
+	ResidueState     = "run-folder"        // the run's own, with its snapshots; empty when all is gone
+	ResidueSwap      = "swap"              //
+)
 
 // RedactionControl is the search's own positive control: a value planted in a
 // copy of the files, in each encoding, must be found each time.

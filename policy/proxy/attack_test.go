@@ -251,6 +251,32 @@ func TestBytesBehindABodylessResponse(t *testing.T) {
 	}
 }
 
+// A message that is compressed inside a body is as opaque as a compressed body: no
+// client can ask for one, and a server that sends one unasked is refused.
+func TestCodingsInsideABody(t *testing.T) {
+	w, s := newWorld(t), &seen{}
+	w.host("token.example", otherIP, s.handler(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		if name := strings.TrimPrefix(r.URL.Path, "/"); name != "" {
+			rw.Header().Set(name, r.URL.RawQuery)
+		}
+		_, _ = io.WriteString(rw, "message")
+	})))
+	p := w.proxy(basicPolicy, withToken)
+	for _, h2 := range []bool{false, true} {
+		for field, want := range map[string]int{"": 200, "Grpc-Encoding?gzip": 502, "Grpc-Encoding?identity": 200, "Connect-Content-Encoding?br": 502, "IM?vcdiff": 502} {
+			status, reason, _ := p.get(p.client(h2), "https://token.example/"+field, "Grpc-Accept-Encoding", "gzip", "Connect-Accept-Encoding", "gzip", "A-IM", "vcdiff")
+			if status != want || want == 502 && reason != ReasonEncoding {
+				t.Errorf("h2=%v %s: %d %s", h2, field, status, reason)
+			}
+			for _, name := range innerCodings.accept {
+				if s.last(t).Header.Get(name) != "" {
+					t.Errorf("h2=%v: %s went on", h2, name)
+				}
+			}
+		}
+	}
+}
+
 // A small compressed body that grows without end costs no memory that the client
 // does not take, and a window beyond the limit breaks off.
 func TestCompressedBombs(t *testing.T) {

@@ -10,7 +10,9 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/miekg/dns"
 )
@@ -198,6 +200,21 @@ func TestBrokenBroker(t *testing.T) {
 				t.Error("nothing changed")
 			}
 		})
+	}
+	// Whatever the clock says, the lease of the first fetch is used again.
+	var offset atomic.Int64
+	old := newGitWorld(t, func(c *Config) {
+		c.Breaks = Breaks{NoLeaseExpiry: true}
+		c.Now = func() time.Time { return time.Now().Add(time.Duration(offset.Load())) }
+	})
+	minted := func() int { old.f.mu.Lock(); defer old.f.mu.Unlock(); return len(old.f.tokens) }
+	before := minted()
+	offset.Store(int64(20 * time.Minute))
+	if out, err := gitTry(old.work, old.env, "fetch", "origin"); err != nil {
+		t.Errorf("lease expiry: %v %s", err, out)
+	}
+	if n := minted(); before == 0 || n != before {
+		t.Errorf("lease expiry: %d leases after the first %d ran out, so they still expire", n, before)
 	}
 	g := newGitWorld(t, func(c *Config) { c.Breaks = Breaks{NoRepositoryScope: true} })
 	commit(t, g.work, "two")

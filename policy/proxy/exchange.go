@@ -92,9 +92,30 @@ func (o *origin) prepare(r *rules, q *request) {
 	}
 	q.header.Del("Range")
 	q.header.Del("If-Range")
+	for _, name := range innerCodings.accept {
+		q.header.Del(name)
+	}
 	if q.header.Has("Accept-Encoding") {
 		q.header.Set("Accept-Encoding", knownCodings(q.header))
 	}
+}
+
+// innerCodings are the fields of protocols that compress messages inside a body, or
+// send it as a difference: what a client accepts, and what a server says it did.
+var innerCodings = struct{ accept, done []string }{
+	accept: []string{"Grpc-Accept-Encoding", "Connect-Accept-Encoding", "A-IM", "Available-Dictionary"},
+	done:   []string{"Grpc-Encoding", "Connect-Content-Encoding", "IM"},
+}
+
+// innerCoded says whether a body holds what redaction cannot look into although
+// nobody asked for it.
+func innerCoded(h httpx.Header) bool {
+	for _, name := range innerCodings.done {
+		if h.Has(name) && !strings.EqualFold(h.Get(name), "identity") {
+			return true
+		}
+	}
+	return false
 }
 
 func knownCodings(h httpx.Header) string {
@@ -178,6 +199,9 @@ func maskFields(red *redact.Redactor, h httpx.Header) int64 {
 
 // cleanBody masks the body's secrets. What is encoded is decoded and stays so.
 func (o *origin) cleanBody(q *request, resp *response) *refusal {
+	if innerCoded(resp.header) && resp.body != nil && !o.s.breaks.skip(redactEncoded) {
+		return deny(502, ReasonEncoding)
+	}
 	coded := contentCodings(resp.header)
 	if coded == "" || o.s.breaks.skip(redactEncoded) {
 		o.maskBody(resp, nil)

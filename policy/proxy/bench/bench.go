@@ -110,7 +110,7 @@ func wait(cmd *exec.Cmd, addr string) (*exec.Cmd, error) {
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
-	for range 200 {
+	for range 1800 {
 		if c, err := net.Dial("tcp", addr); err == nil {
 			_ = c.Close()
 			return cmd, nil
@@ -118,16 +118,19 @@ func wait(cmd *exec.Cmd, addr string) (*exec.Cmd, error) {
 		time.Sleep(50 * time.Millisecond)
 	}
 	end(cmd)
-	return nil, fmt.Errorf("%s does not listen on %s", cmd.Path, addr)
+	return nil, fmt.Errorf("%s does not listen on %s after 90 s", cmd.Path, addr)
 }
 
 // contenders are those that can do a kind and are here.
 func (b *bench) contenders(kind string) []string {
 	out := []string{"ours", "direct", "goproxy"}
+	if kind == "splice" || kind == "plain" {
+		out = append(out, "smokescreen")
+	}
 	if _, err := exec.LookPath("squid"); err == nil && (kind == "splice" || kind == "plain") {
 		out = append(out, "squid")
 	}
-	if _, err := exec.LookPath("mitmdump"); err == nil && kind != "plain" && kind != "splice" {
+	if _, err := exec.LookPath("mitmdump"); err == nil && kind != "plain" {
 		out = append(out, "mitmproxy")
 	}
 	return out
@@ -150,6 +153,9 @@ func (b *bench) startContender(kind, who string) (*exec.Cmd, string, error) {
 	case "goproxy":
 		cmd, err := b.start("role-goproxy", b.Listen)
 		return cmd, b.CA, err
+	case "smokescreen":
+		cmd, err := b.start("role-smokescreen", b.Listen)
+		return cmd, b.CA, err
 	case "squid":
 		conf := filepath.Join(b.dir, "squid.conf")
 		hosts := filepath.Join(b.dir, "hosts")
@@ -167,7 +173,14 @@ func (b *bench) startContender(kind, who string) (*exec.Cmd, string, error) {
 		if err := os.WriteFile(script, []byte(text), 0o644); err != nil {
 			return nil, "", err
 		}
-		cmd, err := wait(exec.Command("mitmdump", "-q", "--listen-host", host, "-p", port, "--set", "confdir="+b.dir, "--set", "ssl_verify_upstream_trusted_ca="+b.CA, "--set", "http2=false", "-s", script), b.Listen)
+		args := []string{"-q", "--listen-host", host, "-p", port, "--set", "confdir=" + b.dir, "--set", "ssl_verify_upstream_trusted_ca=" + b.CA, "--set", "http2=false", "-s", script}
+		if !b.Intercept {
+			args = append(args, "--ignore-hosts", ".*")
+		}
+		cmd, err := wait(exec.Command("mitmdump", args...), b.Listen)
+		if !b.Intercept {
+			return cmd, b.CA, err
+		}
 		return cmd, filepath.Join(b.dir, "mitmproxy-ca-cert.pem"), err
 	}
 	return nil, "", errors.New("unknown contender")
@@ -198,8 +211,8 @@ func (b *bench) measure(kind, who string, length time.Duration, conns int) (resu
 	switch kind {
 	case "plain":
 		host := name
-		if who == "squid" {
-			host = name + ":" + portOf(b.HTTP) // it resolves by its hosts file
+		if who == "squid" || who == "smokescreen" {
+			host = name + ":" + portOf(b.HTTP) // they look the name up, and keep the port
 		}
 		request = "GET http://" + host + "/ HTTP/1.1\r\nHost: " + host + "\r\nUser-Agent: bench\r\n\r\n"
 		open = func() (net.Conn, error) { return net.Dial("tcp", b.Listen) }

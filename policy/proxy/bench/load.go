@@ -32,13 +32,17 @@ func load(open func() (net.Conn, error), request string, length time.Duration, c
 	var total int64
 	var wg sync.WaitGroup
 	errs := make(chan error, conns)
-	stop := time.Now().Add(length)
-	begin := time.Now()
+	var opened []net.Conn // before the clock starts: handshakes are not what is measured
 	for range conns {
 		c, err := open()
 		if err != nil {
 			return result{}, err
 		}
+		opened = append(opened, c)
+	}
+	begin := time.Now()
+	stop := begin.Add(length)
+	for _, c := range opened {
 		wg.Go(func() {
 			defer c.Close()
 			var mine []time.Duration

@@ -1,12 +1,12 @@
 //go:build linux
 
 // Bench measures the enforcing proxy beside what a user would pick instead, on
-// one machine, in one run, with one client: elazarl/goproxy as a Go module, and
-// squid and mitmproxy where they are installed. Ours runs with redaction, a
+// one machine, in one run, with one client: elazarl/goproxy and stripe/smokescreen as
+// Go modules, and squid and mitmproxy where they are installed. Ours runs with redaction, a
 // record of every decision, and a policy of 1,000 entries. It is a module of its
 // own, so that nothing of it is in the product.
 //
-//	go run . [-seconds 5] [-conns 50] [-kinds splice,intercept,plain,download]
+//	go run . [-seconds 5] [-conns 50] [-rounds 3] [-kinds splice,intercept,plain,download]
 //
 // Each contender is a process of its own; client, origin and contender share the
 // machine, so read the figures as ratios.
@@ -16,8 +16,8 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"sort"
 	"strings"
-	"text/tabwriter"
 	"time"
 )
 
@@ -31,9 +31,10 @@ func main() {
 	}
 	seconds := flag.Int("seconds", 5, "how long each row is measured")
 	conns := flag.Int("conns", 50, "keep-alive connections of the client")
+	rounds := flag.Int("rounds", 3, "how often each contender is measured, in turn")
 	only := flag.String("kinds", strings.Join(kinds, ","), "what is measured, separated by commas")
 	flag.Parse()
-	if err := run(strings.Split(*only, ","), time.Duration(*seconds)*time.Second, *conns); err != nil {
+	if err := run(strings.Split(*only, ","), time.Duration(*seconds)*time.Second, *conns, *rounds); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
@@ -42,47 +43,94 @@ func main() {
 // roles are what the program is when it starts itself; each reads its settings
 // from the JSON file that it is given.
 var roles = map[string]func(settings string) error{
-	"role-origin": serveOrigin, "role-ours": serveOurs, "role-goproxy": serveGoproxy,
+	"role-origin": serveOrigin, "role-ours": serveOurs, "role-goproxy": serveGoproxy, "role-smokescreen": serveSmokescreen,
 }
 
-// row is one line of the table.
+// row is what was measured of one contender at one kind of work: the median of the
+// rounds. ratio is ours ÷ it, the median of the ratios within each round.
 type row struct {
-	kind, who string
-	result    result
-	memory    int64 // KiB, resident
-	ratio     float64
+	kind, who          string
+	rate, ratio        float64
+	p50, p99, p99Ratio float64 // milliseconds; p99Ratio is ours ÷ it
+	memory             float64 // MiB, resident
 }
 
-func run(kinds []string, length time.Duration, conns int) error {
+// run measures every contender in each of several rounds, one after another, so
+// that what else happens on the machine meets all of them alike.
+func run(kinds []string, length time.Duration, conns, rounds int) error {
 	b, err := newBench()
 	if err != nil {
 		return err
 	}
 	defer b.close()
-	var rows []row
+	if err := printHead(); err != nil {
+		return err
+	}
 	for _, kind := range kinds {
-		var first float64
-		for _, who := range b.contenders(kind) {
-			r, mem, err := b.measure(kind, who, length, conns)
-			if err != nil {
-				return fmt.Errorf("%s, %s: %w", kind, who, err)
+		all := map[string][]sample{}
+		who := b.contenders(kind)
+		failed := map[string]bool{}
+		for range rounds {
+			for _, name := range who {
+				if failed[name] {
+					continue
+				}
+				r, mem, err := b.measure(kind, name, length, conns)
+				if err != nil && name == "ours" {
+					return fmt.Errorf("%s, %s: %w", kind, name, err)
+				}
+				if err != nil { // it says so, and the others are measured all the same
+					fmt.Fprintf(os.Stderr, "bench: no row for %s, %s: %v\n", kind, name, err)
+					failed[name] = true
+					continue
+				}
+				all[name] = append(all[name], sample{r.rate, ms(r.p50), ms(r.p99), float64(mem) / 1024})
 			}
-			if who == "ours" {
-				first = r.rate
+		}
+		for _, name := range who {
+			if failed[name] {
+				continue
 			}
-			rows = append(rows, row{kind, who, r, mem, first / r.rate})
+			if err := summary(kind, name, all["ours"], all[name]).print(); err != nil {
+				return err
+			}
 		}
 	}
-	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(w, "kind\twho\trate\tp50 ms\tp99 ms\tMiB\tours ÷ it\t")
-	for _, r := range rows {
-		rate := fmt.Sprintf("%.0f req/s", r.result.rate)
-		if r.kind == "download" {
-			rate = fmt.Sprintf("%.0f MB/s", r.result.rate)
+	return nil
+}
+
+type sample struct{ rate, p50, p99, memory float64 }
+
+func summary(kind, who string, ours, its []sample) row {
+	pick := func(f func(int) float64) float64 {
+		var v []float64
+		for i := range its {
+			v = append(v, f(i))
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%.2f\t%.2f\t%d\t%.2f\t\n", r.kind, r.who, rate, ms(r.result.p50), ms(r.result.p99), r.memory/1024, r.ratio)
+		sort.Float64s(v)
+		return v[len(v)/2]
 	}
-	return w.Flush()
+	return row{
+		kind: kind, who: who,
+		rate: pick(func(i int) float64 { return its[i].rate }), ratio: pick(func(i int) float64 { return ours[i].rate / its[i].rate }),
+		p50: pick(func(i int) float64 { return its[i].p50 }), p99: pick(func(i int) float64 { return its[i].p99 }),
+		p99Ratio: pick(func(i int) float64 { return ours[i].p99 / its[i].p99 }), memory: pick(func(i int) float64 { return its[i].memory }),
+	}
+}
+
+// printHead and print write a table in Markdown, as far as it is known.
+func printHead() error {
+	_, err := fmt.Println("| work | who | rate | p50 ms | p99 ms | MiB | ours ÷ it, rate | ours ÷ it, p99 |\n| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: |")
+	return err
+}
+
+func (r row) print() error {
+	rate := fmt.Sprintf("%.0f req/s", r.rate)
+	if r.kind == "download" {
+		rate = fmt.Sprintf("%.0f MB/s", r.rate)
+	}
+	_, err := fmt.Printf("| %s | %s | %s | %.2f | %.2f | %.0f | %.2f | %.2f |\n", r.kind, r.who, rate, r.p50, r.p99, r.memory, r.ratio, r.p99Ratio)
+	return err
 }
 
 func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }

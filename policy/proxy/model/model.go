@@ -86,6 +86,9 @@ func ParseRequest(data []byte) (*Request, error) {
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
 		return nil, fmt.Errorf("%w: more than one value", ErrRequest)
 	}
+	if key := disguised(r.body, append([]string{"model", "models", "fallbacks", "stream", "tools", "prompt"}, hostedKeys...)...); key != "" {
+		return nil, fmt.Errorf("%w: a member that some servers read as %s", ErrRequest, key)
+	}
 	var ok bool
 	if r.Model, ok = r.body["model"].(string); !ok || r.Model == "" {
 		return nil, fmt.Errorf("%w: no model", ErrRequest)
@@ -102,6 +105,19 @@ func ParseRequest(data []byte) (*Request, error) {
 	}
 	r.Stream, _ = r.body["stream"].(bool)
 	return r, nil
+}
+
+// disguised finds a member that is one of keys in another case: servers that
+// compare names without case would read it as that one.
+func disguised(object map[string]any, keys ...string) string {
+	for name := range object {
+		for _, key := range keys {
+			if name != key && strings.EqualFold(name, key) {
+				return key
+			}
+		}
+	}
+	return ""
 }
 
 // Bytes writes the request.

@@ -2,6 +2,7 @@ package model
 
 import (
 	"encoding/json"
+	"errors"
 	"io"
 	"strings"
 	"testing"
@@ -52,6 +53,25 @@ func TestHostedTools(t *testing.T) {
 }
 
 // A key that is given twice goes out once: nobody can read it in two ways.
+// A member that a server without regard to case would read as another is refused.
+func TestDisguisedMembers(t *testing.T) {
+	for _, body := range []string{
+		`{"model":"m","Model":"other"}`, `{"model":"m","MODELS":["other"]}`, `{"model":"m","Tools":[{"type":"web_search"}]}`,
+		`{"model":"m","tool\u017f":[{"type":"web_search"}]}`, `{"model":"m","Stream":true}`, `{"model":"m","Web_Search_Options":{}}`, `{"model":"m","mcp_Servers":[{}]}`,
+	} {
+		if _, err := ParseRequest([]byte(body)); !errors.Is(err, ErrRequest) {
+			t.Errorf("%s: %v", body, err)
+		}
+	}
+	r, err := ParseRequest([]byte(`{"model":"m","tools":[{"type":"function","Type":"web_search"}],"Temperature":1}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(r.Hosted(OpenAI)) != 1 {
+		t.Errorf("a tool of two types: %v", r.Hosted(OpenAI))
+	}
+}
+
 func TestDuplicateKeysDoNotGoOut(t *testing.T) {
 	r := parse(t, `{"model":"a","model":"b","n":12345678901234567890}`)
 	out, err := r.Bytes()

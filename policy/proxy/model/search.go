@@ -60,6 +60,9 @@ func hostedTool(api API, tool any) (name string, hosted bool) {
 	if !ok {
 		return "tool", true
 	}
+	if disguised(m, "type") != "" {
+		return "tool", true
+	}
 	kind, ok := m["type"].(string)
 	if !ok {
 		_, typed := m["type"]

@@ -1,0 +1,236 @@
+package battery
+
+import (
+	"bufio"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/wallproof/wallproof/attest/packet"
+	"github.com/wallproof/wallproof/policy/proxy/redact"
+)
+
+// Secrets never touch a disk: after everything is torn down, the places of this
+// machine where one could have been left are searched for every secret and
+// canary, in every encoding. Each place is bounded; what was not read is counted.
+
+// Bounds of a place.
+const (
+	maxResidueFiles = 20000
+	maxResidueBytes = 512 << 20
+	maxResidueDepth = 8
+)
+
+// residuePlaces are where things are left on a machine.
+type residuePlaces struct {
+	temporary []string // folders for temporary files
+	cores     []string // folders that core dumps go to
+	swaps     []string // files and devices that memory is swapped to
+	state     string   // the run's folder, with its snapshots: must be gone
+	except    string   // the packet, which has a search of its own
+}
+
+// machinePlaces are this machine's.
+func machinePlaces(state, packetDir string) residuePlaces {
+	p := residuePlaces{
+		temporary: []string{os.TempDir(), "/tmp", "/var/tmp", "/dev/shm"},
+		cores:     []string{"/var/lib/systemd/coredump", "/var/crash", "/var/lib/apport/coredump", "/cores"},
+		swaps:     swapFiles(), state: state,
+	}
+	if b, err := os.ReadFile("/proc/sys/kernel/core_pattern"); err == nil {
+		if pattern := strings.TrimSpace(string(b)); filepath.IsAbs(pattern) {
+			p.cores = append(p.cores, filepath.Dir(pattern))
+		}
+	}
+	if abs, err := filepath.Abs(packetDir); err == nil {
+		p.except = abs
+	}
+	return p
+}
+
+// swapFiles lists what the kernel swaps to.
+func swapFiles() []string {
+	b, err := os.ReadFile("/proc/swaps")
+	if err != nil {
+		return nil
+	}
+	var out []string
+	for i, line := range strings.Split(strings.TrimSpace(string(b)), "\n") {
+		if f := strings.Fields(line); i > 0 && len(f) > 0 {
+			out = append(out, strings.ReplaceAll(f[0], `\040`, " "))
+		}
+	}
+	return out
+}
+
+// searchResidue searches the places for what was left since the run began. The
+// control is a value of its own, written into the first temporary folder for as
+// long as the search takes: it must be found there.
+func searchResidue(p residuePlaces, secrets []string, since time.Time) (found []packet.Residue, control packet.RedactionControl, err error) {
+	var raw [20]byte
+	if _, err := rand.Read(raw[:]); err != nil {
+		return nil, control, err
+	}
+	marker := "wallproof-residue-" + hex.EncodeToString(raw[:])
+	all, err := compileValues(secrets)
+	if err != nil {
+		return nil, control, err
+	}
+	marked, err := compileValues([]string{marker})
+	if err != nil {
+		return nil, control, err
+	}
+	s := &residueSearch{secrets: all, marker: marked, since: since, except: p.except, seen: map[string]bool{}}
+	if len(p.temporary) > 0 {
+		// Its name comes first, so that it is reached before the bounds are.
+		plant := filepath.Join(p.temporary[0], "!"+marker[:30])
+		if err := os.WriteFile(plant, []byte("a control of the redaction proof: "+marker+"\n"), 0o600); err != nil {
+			return nil, control, fmt.Errorf("plant the control of the search for residue: %w", err)
+		}
+		defer os.Remove(plant)
+		control.Planted++
+	}
+	for _, place := range []struct {
+		kind string
+		list []string
+	}{{packet.ResidueTemporary, p.temporary}, {packet.ResidueCores, p.cores}, {packet.ResidueState, []string{p.state}}} {
+		r := packet.Residue{Place: place.kind}
+		for _, dir := range place.list {
+			s.folder(&r, dir, place.kind != packet.ResidueState)
+		}
+		found = append(found, r)
+	}
+	swap := packet.Residue{Place: packet.ResidueSwap}
+	for _, path := range p.swaps {
+		s.file(&swap, path)
+	}
+	control.Found = min(int64(s.marks), control.Planted)
+	return append(found, swap), control, nil
+}
+
+func compileValues(values []string) (*redact.Redactor, error) {
+	list := make([][]byte, len(values))
+	for i, v := range values {
+		list[i] = []byte(v)
+	}
+	r, err := redact.New(list...)
+	if err != nil {
+		return nil, fmt.Errorf("prepare the search for residue: %w", err)
+	}
+	return r, nil
+}
+
+type residueSearch struct {
+	secrets, marker *redact.Redactor
+	since           time.Time
+	except          string
+	seen            map[string]bool // folders and files that were searched already
+	marks           int
+}
+
+// folder searches the regular files of a folder that were changed since the run
+// began, or all of them. A link is not followed.
+func (s *residueSearch) folder(r *packet.Residue, dir string, recent bool) {
+	dir, err := filepath.EvalSymlinks(dir)
+	if err != nil {
+		return // there is no such place
+	}
+	depth := strings.Count(dir, string(filepath.Separator))
+	_ = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil && !errors.Is(err, fs.ErrNotExist):
+			r.Unread++
+			return fs.SkipDir
+		case err != nil:
+			return nil
+		case d.IsDir():
+			if path == s.except || s.seen[path] || strings.Count(path, string(filepath.Separator))-depth > maxResidueDepth {
+				return fs.SkipDir
+			}
+			s.seen[path] = true
+			return nil
+		case !d.Type().IsRegular():
+			return nil
+		}
+		info, err := d.Info()
+		if err != nil || recent && info.ModTime().Before(s.since) {
+			return nil
+		}
+		s.file(r, path)
+		return nil
+	})
+}
+
+// file searches one file or device, within the place's bounds.
+func (s *residueSearch) file(r *packet.Residue, path string) {
+	if r.Files >= maxResidueFiles || r.Bytes >= maxResidueBytes {
+		r.Unread++
+		return
+	}
+	f, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return // gone meanwhile
+	}
+	if err != nil {
+		r.Unread++
+		return
+	}
+	defer f.Close()
+	r.Files++
+	marks := &counter{Redactor: s.marker}
+	hits := &counter{Redactor: s.secrets}
+	n, err := io.Copy(io.MultiWriter(hits, marks), bufio.NewReaderSize(io.LimitReader(f, maxResidueBytes-r.Bytes), 1<<20))
+	r.Bytes += n
+	if err != nil && !errors.Is(err, fs.ErrNotExist) || r.Bytes >= maxResidueBytes {
+		r.Unread++
+	}
+	r.Hits += int64(hits.total())
+	s.marks += marks.total()
+}
+
+// counter counts occurrences in what is written to it, also those across the
+// borders of writes.
+type counter struct {
+	*redact.Redactor
+	tail, buf []byte
+	found     int
+}
+
+// total counts what was held back at the end, too.
+func (c *counter) total() int {
+	c.found += c.Bytes(c.tail)
+	c.tail = nil
+	return c.found
+}
+
+func (c *counter) Write(p []byte) (int, error) {
+	c.buf = append(append(c.buf[:0], c.tail...), p...)
+	found, hold := c.Stream(c.buf, false)
+	c.found += found
+	c.tail = append(c.tail[:0], c.buf[hold:]...)
+	return len(p), nil
+}
+
+// withResidue adds a search of the machine to the proof. A hit is an error.
+func withResidue(proof *packet.Redaction, places residuePlaces, secrets []string, since time.Time) error {
+	found, control, err := searchResidue(places, secrets, since)
+	if err != nil {
+		return err
+	}
+	proof.Residue = found
+	proof.Control.Planted += control.Planted
+	proof.Control.Found += control.Found
+	for _, r := range found {
+		if r.Hits > 0 {
+			return fmt.Errorf("%d secrets of the run were left on this machine (%s); find and remove them before anything else", r.Hits, r.Place)
+		}
+	}
+	return nil
+}
