@@ -11,9 +11,14 @@ BIN     := bin
 OUT     ?= wallproof-demo
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
-.PHONY: build demo test unit e2e generate check fmt-check vet staticcheck cross wasm bench breaks clean-runs clean need-root test-runc test-breaks test-conformance test-site bench-proxy
+.PHONY: build core demo test unit e2e generate check fmt-check vet staticcheck cross wasm bench breaks clean-runs clean need-root test-runc test-breaks test-conformance test-site bench-proxy bench-verify stack test-stack
 
-build: $(BIN)/wallproof-runsc ## all binaries into bin/
+# The other key services that cmd/wallproof-kms has clients of, each by its scheme.
+OTHERKMS := awskms azurekms hashivault openbao
+
+build: core $(BIN)/sigstore-kms-gcpkms ## all binaries into bin/
+
+core: $(BIN)/wallproof-runsc ## the binaries that a run and its evidence need
 	go build -ldflags "$(LDFLAGS)" -o $(BIN)/ ./cmd/wallproof ./cmd/wallproof-probe ./cmd/wallproof-agent
 	go build -tags breaks -ldflags "$(LDFLAGS)" -o $(BIN)/ ./cmd/wallproof-breaks
 	site/wasm/build $(BIN)
@@ -22,10 +27,15 @@ build: $(BIN)/wallproof-runsc ## all binaries into bin/
 $(BIN)/wallproof-runsc: $(wildcard cmd/wallproof-runsc/*)
 	cd cmd/wallproof-runsc && go build -ldflags "-s -w" -o ../../$(BIN)/wallproof-runsc .
 
-demo: build ## run the main job end to end into $(OUT)
+# The helper that holds the clients of key services; the verifier has none of them.
+$(BIN)/sigstore-kms-gcpkms: $(wildcard cmd/wallproof-kms/*.go) cmd/wallproof-kms/go.mod
+	cd cmd/wallproof-kms && go build -ldflags "-s -w" -o ../../$(BIN)/sigstore-kms-gcpkms .
+	for s in $(OTHERKMS); do ln -f $(BIN)/sigstore-kms-gcpkms $(BIN)/sigstore-kms-$$s || exit 1; done
+
+demo: core ## run the main job end to end into $(OUT)
 	$(BIN)/wallproof demo --out $(OUT)
 
-test: need-root build unit e2e ## everything that must pass
+test: need-root core unit e2e ## everything that must pass
 
 unit:
 	go test ./...
@@ -46,6 +56,8 @@ vet:
 	go vet -tags breaks ./...
 	go vet -tags e2e ./testdata/e2e
 	cd cmd/wallproof-runsc && go vet .
+	go vet -tags stack ./attest/stacktest
+	cd cmd/wallproof-kms && go vet -tags stack .
 
 staticcheck:
 	go run $(STATICCHECK) ./...
@@ -94,10 +106,23 @@ test-breaks: need-root
 test-load: ## a thousand connections, a hundred thousand requests through the proxy, no leak
 	go test -tags load -count 1 -timeout 15m -run Load ./policy/proxy
 
-# DIR is a folder of cases of the public sigstore-conformance suite.
+# DIR is a folder of cases of the public sigstore-conformance suite. Each is asked
+# of the command line, with the artefact's path and with its digest.
 test-conformance:
 	@test -n "$(DIR)" || { echo "name the folder of cases: make test-conformance DIR=…" >&2; exit 1; }
-	go run ./internal/tools/conformance $(DIR)
+	go build -o $(BIN)/ ./cmd/wallproof
+	go run ./internal/tools/conformance -command $(BIN)/wallproof $(DIR)
+
+# ALL=1 builds the cosign command too, a long build.
+stack: ## real servers for the tests of signing, built once into a cache
+	go run ./internal/tools/stack $(if $(ALL),-all)
+
+test-stack: need-root stack build ## signing against real servers and key services; needs ip
+	go test -tags stack -count 1 -timeout 10m -v -run TestStack ./attest/stacktest
+	cd cmd/wallproof-kms && go test -tags stack -count 1 -timeout 10m .
+
+bench-verify: ## verification beside SHA-256, a bare start and cosign (make stack ALL=1)
+	go test -tags bench -count 1 -run TestTable -v ./internal/tools/benchverify
 
 bench-proxy: ## the proxy beside what a user would pick instead
 	cd policy/proxy/bench && go run .

@@ -30,7 +30,7 @@ const minFree = 2 << 30
 // with real packets, and removes it.
 func Doctor(ctx context.Context, driver sandbox.Driver) []Check {
 	checks := []Check{
-		{Name: "system", OK: runtime.GOOS == "linux", Detail: runtime.GOOS + "/" + runtime.GOARCH + ", kernel " + kernelRelease(), Fix: "the boundary needs Linux"},
+		{Name: "system", OK: runtime.GOOS == "linux", Detail: runtime.GOOS + "/" + runtime.GOARCH + ", kernel " + KernelRelease(), Fix: "the boundary needs Linux"},
 		{Name: "root", OK: os.Geteuid() == 0, Detail: fmt.Sprintf("effective user %d", os.Geteuid()), Fix: "run as root: sudo wallproof doctor"},
 		freeSpace(),
 	}
@@ -60,8 +60,8 @@ func factList(facts map[string]string) string {
 	return " (" + strings.Join(out, ", ") + ")"
 }
 
-// kernelRelease is the running kernel's release, as uname says.
-func kernelRelease() string {
+// KernelRelease is the running kernel's release, as uname says.
+func KernelRelease() string {
 	var u unix.Utsname
 	if unix.Uname(&u) != nil {
 		return "unknown"

@@ -224,7 +224,7 @@ func (r *run) writeRun(started string) error {
 		Driver:       manifest.Driver{Name: r.driver.Name, Version: r.driver.Version, ConfigDigest: r.driver.ConfigDigest, Isolation: isolation},
 		Proxy:        manifest.Proxy{Version: r.opt.Tool.Version, ConfigDigest: r.attack.proxyConfigDigest(), Placement: "outside-sandbox"},
 		ProbeDigest:  probe, CatalogDigest: catalog.Digest(), Tool: r.opt.Tool,
-		Host:          manifest.Host{Kernel: kernelRelease(), Arch: runtime.GOARCH},
+		Host:          manifest.Host{Kernel: KernelRelease(), Arch: runtime.GOARCH},
 		Enforcement:   enforcement,
 		Selection:     r.opt.Select,
 		Series:        r.opt.Series,

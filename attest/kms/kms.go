@@ -45,6 +45,7 @@ var (
 // Description is what a key service says of a key.
 type Description struct {
 	URI        string `json:"uri"`                  // with its version
+	Version    string `json:"version,omitempty"`    // where the URI cannot carry it
 	Protection string `json:"protection,omitempty"` // "HSM", "SOFTWARE", …
 	State      string `json:"state,omitempty"`
 }
@@ -78,11 +79,14 @@ func Open(ctx context.Context, ref, dir string) (attest.Signer, error) {
 	if err != nil {
 		return nil, err
 	}
-	d, described := describe(ctx, helper, ref)
-	if described {
+	d, why := describe(ctx, helper, ref)
+	if d.URI != "" {
 		ref = d.URI
 	}
 	public, err := publicKey(ctx, ref)
+	if err != nil && why != "" {
+		return nil, fmt.Errorf("%w (%s)", err, why)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -96,7 +100,11 @@ func Open(ctx context.Context, ref, dir string) (attest.Signer, error) {
 	}
 	// The key's fingerprint pins the version where the service does not name one,
 	// and lets a verifier compare.
-	return &signer{ref: ref, name: ref + "#" + fingerprint, public: public, details: details, Description: d}, nil
+	name := ref
+	if d.Version != "" {
+		name += "?version=" + d.Version
+	}
+	return &signer{ref: ref, name: name + "#" + fingerprint, public: public, details: details, Description: d}, nil
 }
 
 // find looks for the helper and makes sure that the plugin client, which asks
@@ -121,22 +129,26 @@ func find(name, dir string) (string, error) {
 	return path, nil
 }
 
-// maxDescription bounds a helper's answer.
-const maxDescription = 64 << 10
+// Bounds of a helper's answer, and of what it says to an error.
+const (
+	maxDescription = 64 << 10
+	maxReason      = 400
+)
 
 // describe asks our helper; one of somebody else's does not know the question.
-func describe(ctx context.Context, helper, ref string) (Description, bool) {
-	var out bytes.Buffer
+// Where there is no answer, why is what the helper said.
+func describe(ctx context.Context, helper, ref string) (d Description, why string) {
+	var out, said bytes.Buffer
 	cmd := exec.CommandContext(ctx, helper, "describe", ref)
-	cmd.Stdout = &out
+	cmd.Stdout, cmd.Stderr = &out, &said
 	if err := cmd.Run(); err != nil || out.Len() > maxDescription {
-		return Description{}, false
+		text := strings.Join(strings.Fields(said.String()), " ")
+		return Description{}, text[:min(len(text), maxReason)]
 	}
-	var d Description
 	if json.Unmarshal(out.Bytes(), &d) != nil || !IsReference(d.URI) {
-		return Description{}, false
+		return Description{}, ""
 	}
-	return d, true
+	return d, ""
 }
 
 func publicKey(ctx context.Context, ref string) (crypto.PublicKey, error) {

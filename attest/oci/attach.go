@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"net/netip"
 	"strings"
 	"time"
 
@@ -44,13 +45,31 @@ func (o Options) remote(ctx context.Context) []remote.Option {
 		keychain = authn.DefaultKeychain
 	}
 	out := []remote.Option{remote.WithContext(ctx), remote.WithAuthFromKeychain(keychain)}
-	if o.Transport != nil {
-		out = append(out, remote.WithTransport(o.Transport))
+	next := o.Transport
+	if next == nil {
+		next = remote.DefaultTransport
 	}
+	if !o.Plain {
+		next = encrypted{next}
+	}
+	out = append(out, remote.WithTransport(next))
 	if o.Backoff.Steps > 0 {
 		out = append(out, remote.WithRetryBackoff(o.Backoff))
 	}
 	return out
+}
+
+// encrypted refuses plain http except to this machine. The client would also use
+// it, with credentials, for private addresses and for names that end in .local.
+type encrypted struct{ next http.RoundTripper }
+
+// RoundTrip implements http.RoundTripper.
+func (e encrypted) RoundTrip(req *http.Request) (*http.Response, error) {
+	addr, err := netip.ParseAddr(req.URL.Hostname())
+	if req.URL.Scheme != "https" && req.URL.Hostname() != "localhost" && (err != nil || !addr.IsLoopback()) {
+		return nil, fmt.Errorf("%s: %w", req.URL.Host, ErrClear)
+	}
+	return e.next.RoundTrip(req)
 }
 
 // artifact is the manifest of an attached bundle.
@@ -117,6 +136,13 @@ func Attach(ctx context.Context, image string, bundle []byte, o Options) (string
 		return nil
 	}
 	return digest, o.settle(ctx, subject, digest, put)
+}
+
+// Check looks whether an image that something is to be attached to is there and
+// is no index.
+func Check(ctx context.Context, image string, o Options) error {
+	_, _, err := o.subject(ctx, image)
+	return err
 }
 
 // subject finds the image and refuses a tag and an index.

@@ -47,6 +47,8 @@ var (
 	ErrNotSettled  = errors.New("another writer keeps removing the entry from the fallback tag; attach again")
 	ErrTooMany     = errors.New("the image has more referrers than the limit")
 	ErrTooLarge    = errors.New("a referrer is larger than the limit")
+	ErrNotBundle   = errors.New("the digest is not of an attached bundle")
+	ErrClear       = errors.New("plain http is used for this machine's own registries only")
 	ErrNoPlatform  = errors.New("the index has no manifest for this platform")
 	ErrNotManifest = errors.New("the digest is of an index; attach to and ask about its platform manifest")
 )

@@ -126,6 +126,33 @@ func (o Options) fetch(ctx context.Context, subject name.Digest, d v1.Descriptor
 	return a, true, nil
 }
 
+// FetchOne returns the bundle whose own manifest a reference names by digest, and
+// the digest of the image that it says it is about. A reference to anything else
+// is ErrNotBundle.
+func FetchOne(ctx context.Context, reference string, o Options) (Attached, string, error) {
+	ref, err := name.NewDigest(reference, o.names()...)
+	if err != nil {
+		return Attached{}, "", fmt.Errorf("%w (%.200q)", ErrNotDigest, reference)
+	}
+	desc, err := remote.Get(ref, o.remote(ctx)...)
+	if err != nil {
+		return Attached{}, "", fmt.Errorf("look for %s: %w", ref, err)
+	}
+	var m artifact
+	if json.Unmarshal(desc.Manifest, &m) != nil || m.ArtifactType != BundleType {
+		return Attached{}, "", fmt.Errorf("%w: %s", ErrNotBundle, ref)
+	}
+	subject := ref.Context().Digest(m.Subject.Digest.String())
+	a, ok, err := o.fetch(ctx, subject, v1.Descriptor{Digest: desc.Digest, Size: desc.Size})
+	if err == nil && !ok {
+		err = ErrNotBundle
+	}
+	if err != nil {
+		return Attached{}, "", fmt.Errorf("fetch %s: %w", ref, err)
+	}
+	return a, subject.DigestStr(), nil
+}
+
 func (o Options) blob(ctx context.Context, subject name.Digest, d v1.Descriptor) ([]byte, error) {
 	if d.Size > verify.MaxBundleBytes {
 		return nil, ErrTooLarge

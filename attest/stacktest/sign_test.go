@@ -46,26 +46,26 @@ func keylessSigner(t *testing.T, token string) attest.Signer {
 	return s
 }
 
-func (s *stack) input(p *packettest.Packet, trust verify.Trust) verify.Input {
-	return verify.Input{Packet: p.Files, Trust: trust, TrustedRoot: s.root, At: time.Now().Add(time.Second), Catalogue: few()}
+func (s *Stack) input(p *packettest.Packet, trust verify.Trust) verify.Input {
+	return verify.Input{Packet: p.Files, Trust: trust, TrustedRoot: s.Root, At: time.Now().Add(time.Second), Catalogue: few()}
 }
 
-func (s *stack) identity() verify.Trust {
+func (s *Stack) identity() verify.Trust {
 	return verify.Trust{Identity: &verify.Identity{SAN: who, Issuer: s.URL}}
 }
 
 // sign attests a packet in memory and adds its re-run.
-func (s *stack) sign(t *testing.T, p *packettest.Packet, signer func() attest.Signer, trust verify.Trust) verify.Report {
+func (s *Stack) sign(t *testing.T, p *packettest.Packet, signer func() attest.Signer, trust verify.Trust) verify.Report {
 	t.Helper()
 	ctx := context.Background()
-	r, err := attest.Sign(ctx, p.Files, attest.Options{Signer: signer(), Services: s.services, Catalogue: few()})
+	r, err := attest.Sign(ctx, p.Files, attest.Options{Signer: signer(), Services: s.Services, Catalogue: few()})
 	if err != nil {
 		t.Fatal(err)
 	}
 	p.Files[packet.AttestationFile] = r.Bundle
 	in := s.input(p, trust)
 	in.WithoutRerun = true
-	vsa, err := attest.SignVerificationWith(ctx, verify.Verify(in), signer(), s.services, "0.1.0")
+	vsa, err := attest.SignVerificationWith(ctx, verify.Verify(in), signer(), s.Services, "0.1.0")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,7 +90,7 @@ func want(t *testing.T, r verify.Report, v verify.Verdict, codes ...verify.Code)
 func testKeyless(t *testing.T) {
 	s := sharedStack(t)
 	p := unsigned(t)
-	fresh := func() attest.Signer { return keylessSigner(t, s.token(t, who, nil)) }
+	fresh := func() attest.Signer { return keylessSigner(t, s.Token(t, who, nil)) }
 	want(t, s.sign(t, p, fresh, s.identity()), verify.Valid, verify.CodeSignerIdentity, verify.CodeTimeTimestamp, verify.CodeTransparencyOK, verify.CodeRerunSelf)
 
 	for name, c := range map[string]struct {
@@ -134,25 +134,25 @@ func testKey(t *testing.T) {
 // Tokens that the certificate authority refuses leave the packet as it was.
 func testRefusedToken(t *testing.T) {
 	s := sharedStack(t)
-	stranger := newIssuer(t)
+	stranger := NewIssuer(t)
 	for name, token := range map[string]string{
-		"another audience": s.token(t, who, func(c map[string]any) { c["aud"] = "other" }),
-		"expired":          s.token(t, who, func(c map[string]any) { c["exp"] = time.Now().Add(-time.Hour).Unix() }),
-		"mail unverified":  s.token(t, who, func(c map[string]any) { c["email_verified"] = false }),
-		"another issuer":   stranger.token(t, who, nil),
-		"signature":        s.token(t, who, nil) + "A",
+		"another audience": s.Token(t, who, func(c map[string]any) { c["aud"] = "other" }),
+		"expired":          s.Token(t, who, func(c map[string]any) { c["exp"] = time.Now().Add(-time.Hour).Unix() }),
+		"mail unverified":  s.Token(t, who, func(c map[string]any) { c["email_verified"] = false }),
+		"another issuer":   stranger.Token(t, who, nil),
+		"signature":        s.Token(t, who, nil) + "A",
 	} {
 		t.Run(name, func(t *testing.T) { s.refuses(t, keylessSigner(t, token)) })
 	}
 }
 
 // refuses demands that attesting a directory fails and changes nothing.
-func (s *stack) refuses(t *testing.T, signer attest.Signer) {
+func (s *Stack) refuses(t *testing.T, signer attest.Signer) {
 	t.Helper()
 	p := unsigned(t)
 	dir := p.WriteDir(t, t.TempDir())
 	before := tree(t, dir)
-	_, err := attest.Attest(context.Background(), dir, attest.Options{Signer: signer, Services: s.services, Catalogue: few(), ThreatModel: []byte(packettest.ThreatModel)})
+	_, err := attest.Attest(context.Background(), dir, attest.Options{Signer: signer, Services: s.Services, Catalogue: few(), ThreatModel: []byte(packettest.ThreatModel)})
 	if !errors.Is(err, attest.ErrService) {
 		t.Errorf("got %v, want %v", err, attest.ErrService)
 	}
@@ -188,11 +188,11 @@ func testLogEntryIsOverTheEnvelope(t *testing.T) {
 		t.Fatal(err)
 	}
 	ctx := context.Background()
-	r, err := attest.Sign(ctx, p.Files, attest.Options{Signer: k, Services: s.services, Catalogue: few()})
+	r, err := attest.Sign(ctx, p.Files, attest.Options{Signer: k, Services: s.Services, Catalogue: few()})
 	if err != nil {
 		t.Fatal(err)
 	}
-	other, err := attest.SignStatementWith(ctx, append([]byte(" "), r.Statement...), k, s.services)
+	other, err := attest.SignStatementWith(ctx, append([]byte(" "), r.Statement...), k, s.Services)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -211,7 +211,7 @@ func testLogEntryIsOverTheEnvelope(t *testing.T) {
 func testOutage(t *testing.T) {
 	s := sharedStack(t)
 	s.tsa.stop()
-	t.Run("timestamp authority", func(t *testing.T) { s.refuses(t, keylessSigner(t, s.token(t, who, nil))) })
+	t.Run("timestamp authority", func(t *testing.T) { s.refuses(t, keylessSigner(t, s.Token(t, who, nil))) })
 	s.rekor.stop()
 	p := unsigned(t)
 	k, err := attest.NewKeySigner(p.Key)
@@ -219,6 +219,29 @@ func testOutage(t *testing.T) {
 		t.Fatal(err)
 	}
 	only := *s
-	only.services.Timestamps = nil
+	only.Services.Timestamps = nil
 	t.Run("log", func(t *testing.T) { only.refuses(t, k) })
+}
+
+// shared is one deployment for all tests that do not break it.
+func sharedStack(t *testing.T) *Stack {
+	t.Helper()
+	if shared == nil {
+		t.Fatal("the deployment was not started")
+	}
+	return shared
+}
+
+var shared *Stack
+
+// TestStack starts the deployment once and runs every test against it.
+func TestStack(t *testing.T) {
+	shared = New(t)
+	for name, test := range map[string]func(*testing.T){
+		"keyless": testKeyless, "key": testKey, "refused": testRefusedToken, "payload": testLogEntryIsOverTheEnvelope, "cosign": testCosign, "cli": testCLI,
+	} {
+		t.Run(name, test)
+	}
+	// Last, because it takes servers away.
+	t.Run("outage", testOutage)
 }

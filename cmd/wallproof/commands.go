@@ -9,7 +9,7 @@ import (
 
 // verifyCommands are the commands that run on every system.
 func verifyCommands() []*cli.Command {
-	return []*cli.Command{attestCommand(), verifyCommand(), gateCommand(), siteCommand(), diffCommand(), policyCommand(), probesCommand(), versionCommand(), completionCommand()}
+	return []*cli.Command{attestCommand(), verifyCommand(), gateCommand(), inspectCommand(), proveCommand(), liveCommand(), reportCommand(), verifyBundleCommand(), siteCommand(), diffCommand(), policyCommand(), probesCommand(), versionCommand(), completionCommand()}
 }
 
 func versionCommand() *cli.Command {

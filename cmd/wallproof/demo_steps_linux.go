@@ -27,7 +27,7 @@ func (d *demonstration) sign(ctx context.Context) error {
 	if err := generateKey(d.c.App.Writer, d.path("demo")); err != nil {
 		return err
 	}
-	signer, err := openSigner(d.path("demo.key"))
+	signer, err := openSigner(ctx, d.path("demo.key"))
 	if err != nil {
 		return err
 	}

@@ -14,7 +14,6 @@ import (
 	"github.com/wallproof/wallproof/battery/compare"
 	"github.com/wallproof/wallproof/battery/judge"
 	"github.com/wallproof/wallproof/internal/term"
-	"github.com/wallproof/wallproof/verify"
 )
 
 func diffCommand() *cli.Command {
@@ -50,8 +49,8 @@ func readRecord(path string) (*manifest.Manifest, error) {
 	if inner := filepath.Join(path, "packet"); isDir(inner) {
 		path = inner
 	}
-	var in verify.Input
-	if err := openEvidence(path, &in); err != nil {
+	var in question
+	if err := in.openPath(path); err != nil {
 		return nil, err
 	}
 	if in.Packet == nil {

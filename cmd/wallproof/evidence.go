@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"crypto"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -13,7 +14,10 @@ import (
 
 	"github.com/urfave/cli/v2"
 	"github.com/wallproof/wallproof/attest"
+	"github.com/wallproof/wallproof/attest/kms"
 	"github.com/wallproof/wallproof/attest/packet"
+	"github.com/wallproof/wallproof/attest/predicate"
+	"github.com/wallproof/wallproof/internal/term"
 	"github.com/wallproof/wallproof/verify"
 )
 
@@ -32,7 +36,12 @@ func trustFlags() []cli.Flag {
 		&cli.StringFlag{Name: "certificate-oidc-issuer", Usage: "exact `URL` of the identity's issuer"},
 		&cli.StringFlag{Name: "certificate-oidc-issuer-regexp", Usage: "`PATTERN` for the whole issuer"},
 		&cli.StringFlag{Name: "trusted-root", Usage: "Sigstore trusted root in place of the embedded one (`FILE`)"},
+		&cli.BoolFlag{Name: "without-sct", Usage: "the private deployment of --trusted-root has no certificate log"},
+		&cli.BoolFlag{Name: "without-log", Usage: "the private deployment of --trusted-root has no transparency log, or --no-tlog was used"},
+		&cli.BoolFlag{Name: "without-timestamp", Usage: "the private deployment of --trusted-root has no timestamp authority"},
 		&cli.StringFlag{Name: "verifier-key", Usage: "public key that a verifier re-run must have, where it is not the attester's (`FILE`)"},
+		&cli.StringFlag{Name: "verifier-identity", Usage: "exact `IDENTITY` that a verifier re-run must have, where it is not the attester's"},
+		&cli.StringFlag{Name: "verifier-oidc-issuer", Usage: "exact `URL` of that identity's issuer"},
 		&cli.StringSliceFlag{Name: "redteam-key", Usage: "public key that a signed red-team result may have (`FILE`, repeatable)"},
 	}
 }
@@ -50,6 +59,14 @@ func freshnessFlags() []cli.Flag {
 	}
 }
 
+// sourceFlags say where the evidence comes from.
+func sourceFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.StringFlag{Name: "verification", Usage: "verifier's re-run in place of the packet's own (`FILE`)"},
+		registryPlatformFlag(), plainFlag(),
+	}
+}
+
 func requirementNames() []string {
 	var out []string
 	for _, r := range verify.Requirements() {
@@ -58,40 +75,83 @@ func requirementNames() []string {
 	return out
 }
 
-// verifyInput collects everything that a verification depends on: from files
-// only, nothing is fetched.
-func verifyInput(c *cli.Context) (verify.Input, error) {
-	in := verify.Input{Image: c.String("image"), MaxAge: c.Duration("max-age")}
-	if c.Args().Len() != 1 {
-		return in, errors.New("name one packet (a folder or an archive) or one bundle")
-	}
-	if err := openEvidence(c.Args().First(), &in); err != nil {
-		return in, err
-	}
-	steps := []func(*cli.Context, *verify.Input) error{readTrust, readFreshness, readRequire}
-	for _, step := range steps {
-		if err := step(c, &in); err != nil {
-			return in, err
-		}
-	}
-	if in.At.IsZero() {
-		in.At = time.Now().UTC()
-	}
-	return in, nil
+// question is what a verification is asked about. Besides the input itself it may
+// be one row of a manifest, or several attestations of one image.
+type question struct {
+	verify.Input
+	row  []byte
+	from *fetched
 }
 
-// openEvidence opens a packet's folder or archive, or a bundle alone.
-func openEvidence(path string, in *verify.Input) error {
+// ask verifies. Of several attestations the newest of the best verdict counts,
+// and the second result says which and why.
+func (q question) ask() (verify.Report, string) {
+	switch {
+	case q.row != nil:
+		return verify.VerifyRow(q.row, q.Input), ""
+	case q.from == nil:
+		return verify.Verify(q.Input), ""
+	case len(q.from.pairs) == 0:
+		return verify.Verify(q.Input), "nothing of Wallproof's is attached to " + q.from.repository + "@" + q.from.image.Digest
+	}
+	var reports []verify.Report
+	for _, p := range q.from.pairs {
+		in := q.Input
+		in.Bundle, in.Verification = p.Attestation, p.Verification
+		reports = append(reports, verify.Verify(in))
+	}
+	n, why := verify.Newest(reports)
+	return reports[n], fmt.Sprintf("%d attached to %s@%s; shown is %s: %s", len(reports), q.from.repository, q.from.image.Digest, firstOf(reports[n].Attestation, "one that was not authenticated"), why)
+}
+
+// readQuestion collects everything that a verification depends on. Nothing is
+// fetched but what a registry has, where one is named, and that before anything
+// is verified.
+func readQuestion(c *cli.Context) (question, error) {
+	q := question{Input: verify.Input{Image: c.String("image"), MaxAge: c.Duration("max-age")}}
+	if c.Args().Len() != 1 {
+		return q, errors.New("name one packet (a folder or an archive), one bundle, one row proof, or one image in a registry")
+	}
+	for _, step := range []func(*cli.Context, *verify.Input) error{readTrust, readFreshness, readRequire} {
+		if err := step(c, &q.Input); err != nil {
+			return q, err
+		}
+	}
+	if q.At.IsZero() {
+		q.At = time.Now().UTC()
+	}
+	return q, q.open(c, c.Args().First())
+}
+
+// open opens a packet's folder or archive, a bundle alone, a row proof, or asks a
+// registry.
+func (q *question) open(c *cli.Context, arg string) error {
+	if !isReference(arg) {
+		return q.openPath(arg)
+	}
+	if q.Bundle != nil || q.Verification != nil {
+		return errors.New("--bundle and --verification stand in place of a packet's own; an image in a registry has its own")
+	}
+	from, err := fetchEvidence(c, arg)
+	if err != nil {
+		return err
+	}
+	q.from = &from
+	q.Image = firstOf(q.Image, from.image.Digest)
+	return nil
+}
+
+func (q *question) openPath(path string) error {
 	info, err := os.Stat(path)
 	if err != nil {
-		return fmt.Errorf("open the evidence: %w", err)
+		return fmt.Errorf("open the evidence: %w; an image in a registry is written HOST/NAME@sha256:…", err)
 	}
 	if info.IsDir() {
 		root, err := os.OpenRoot(path) // no link in a packet leads out of it
 		if err != nil {
 			return fmt.Errorf("open the packet: %w", err)
 		}
-		in.Packet = root.FS()
+		q.Packet = root.FS()
 		return nil
 	}
 	head, err := readHead(path)
@@ -99,16 +159,34 @@ func openEvidence(path string, in *verify.Input) error {
 		return fmt.Errorf("open the evidence: %w", err)
 	}
 	if !isTar(head) {
-		in.Bundle, err = readBounded(path, maxDocument)
-		return err
+		data, err := readBounded(path, predicate.MaxRowBytes)
+		if err != nil {
+			return fmt.Errorf("open the evidence: %w", err)
+		}
+		if isRow(data) {
+			q.row = data
+			// One line is asked about; a re-run is of the whole claim.
+			q.WithoutRerun = q.Verification == nil && !slices.Contains(q.Require, verify.RequireVerifier) && !slices.Contains(q.Require, verify.RequireIndependent)
+		} else {
+			q.Bundle = data
+		}
+		return nil
 	}
 	f, err := os.Open(path)
 	if err != nil {
 		return fmt.Errorf("open the packet: %w", err)
 	}
 	defer f.Close()
-	in.Packet, err = packet.ReadArchive(f)
+	q.Packet, err = packet.ReadArchive(f)
 	return err
+}
+
+// isRow tells a row proof from a bundle: it says so itself.
+func isRow(data []byte) bool {
+	var kind struct {
+		Schema string `json:"schema"`
+	}
+	return json.Unmarshal(data, &kind) == nil && kind.Schema == predicate.RowSchema
 }
 
 // tarHead is how much of a file tells a tar archive from a bundle.
@@ -134,6 +212,9 @@ func isTar(head []byte) bool {
 
 // readKey reads a public key in PEM. Of a private key it takes the public half.
 func readKey(path string) (crypto.PublicKey, error) {
+	if kms.IsReference(path) {
+		return nil, fmt.Errorf("verifying opens no socket, so it cannot ask %s: export the public key once with `wallproof attest --key %[1]s --export-key FILE`, and give that", term.Clean(path))
+	}
 	data, err := readBounded(path, maxKeyFile)
 	if err != nil {
 		return nil, fmt.Errorf("read the public key: %w", err)
@@ -169,15 +250,15 @@ func readTrust(c *cli.Context, in *verify.Input) error {
 			return errors.New("an identity needs its issuer too: give --certificate-identity and --certificate-oidc-issuer")
 		}
 		in.Trust.Identity = &identity
+		identity.WithoutSCT, identity.WithoutLog, identity.WithoutTimestamp = c.Bool("without-sct"), c.Bool("without-log"), c.Bool("without-timestamp")
+		if (identity.WithoutSCT || identity.WithoutLog || identity.WithoutTimestamp) && c.String("trusted-root") == "" {
+			return errors.New("--without-… describe a private deployment: give its --trusted-root FILE too")
+		}
 	default:
 		return errors.New("say whose signature counts: --key PUB, or --certificate-identity ID with --certificate-oidc-issuer URL")
 	}
-	if path := c.String("verifier-key"); path != "" {
-		key, err := readKey(path)
-		if err != nil {
-			return err
-		}
-		in.VerifierTrust = &verify.Trust{Key: key}
+	if err := readVerifierTrust(c, in); err != nil {
+		return err
 	}
 	for _, path := range c.StringSlice("redteam-key") {
 		key, err := readKey(path)
@@ -187,6 +268,27 @@ func readTrust(c *cli.Context, in *verify.Input) error {
 		in.RedTeamKeys = append(in.RedTeamKeys, key)
 	}
 	return readInto(c, "trusted-root", &in.TrustedRoot)
+}
+
+// readVerifierTrust reads whose re-run counts, where it is not the attester's.
+func readVerifierTrust(c *cli.Context, in *verify.Input) error {
+	path, san, issuer := c.String("verifier-key"), c.String("verifier-identity"), c.String("verifier-oidc-issuer")
+	switch {
+	case path != "" && san+issuer != "":
+		return errors.New("give either --verifier-key or --verifier-identity, not both")
+	case (san == "") != (issuer == ""):
+		return errors.New("an identity needs its issuer too: give --verifier-identity and --verifier-oidc-issuer")
+	case san != "":
+		in.VerifierTrust = &verify.Trust{Identity: &verify.Identity{SAN: san, Issuer: issuer,
+			WithoutSCT: c.Bool("without-sct"), WithoutLog: c.Bool("without-log"), WithoutTimestamp: c.Bool("without-timestamp")}}
+	case path != "":
+		key, err := readKey(path)
+		if err != nil {
+			return err
+		}
+		in.VerifierTrust = &verify.Trust{Key: key}
+	}
+	return nil
 }
 
 // readInto reads the file that a flag names, if it names one.
@@ -220,7 +322,7 @@ func readFreshness(c *cli.Context, in *verify.Input) error {
 		}
 		in.At = t.UTC()
 	}
-	return errors.Join(readInto(c, "live", &in.Live), readInto(c, "bundle", &in.Bundle))
+	return errors.Join(readInto(c, "live", &in.Live), readInto(c, "bundle", &in.Bundle), readInto(c, "verification", &in.Verification))
 }
 
 func readRequire(c *cli.Context, in *verify.Input) error {

@@ -16,16 +16,18 @@ func gateCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "gate",
 		Usage:     "the CI step before a scorecard is published: exit 0 only when the claim is valid, current and bound to it",
-		ArgsUsage: "PACKET",
+		ArgsUsage: "PACKET|BUNDLE|IMAGE",
 		Description: "Verifies as `verify` does, and checks that the scorecard was produced under the attested image and policy, within the\n" +
-			"attested period. With --binding-out and --sign-key a signed binding of the two is written.\n\n" +
+			"attested period. With --binding-out and --sign-key a signed binding of the two is written. In GitHub Actions what fails\n" +
+			"or holds stands as annotations beside the run and in its summary.\n\n" +
 			"Exit code: 0 publish, 3 held, 2 invalid, 1 usage or I/O.\n\n" +
 			"Examples:\n   wallproof gate evidence/packet --key wallproof.pub --scorecard scorecard.json --policy policy.yaml\n" +
-			"   wallproof gate evidence/packet --key wallproof.pub --scorecard scorecard.json --binding-out binding.json --sign-key ci.key",
-		Flags: append(append(trustFlags(), freshnessFlags()...),
-			&cli.StringFlag{Name: "scorecard", Usage: "the scorecard about to be published (`FILE`)"},
+			"   wallproof gate evidence/packet --key wallproof.pub --scorecard scorecard.json --binding-out binding.json --sign-key ci.key\n" +
+			"   wallproof gate evidence/packet --key wallproof.pub --scorecard scorecard.json --annotations gitlab --annotations-out gl-code-quality-report.json",
+		Flags: append(append(append(append(append(trustFlags(), freshnessFlags()...), sourceFlags()...), serviceFlags()...), annotationFlags()...),
+			scorecardFlag(), bindingFlag(),
 			&cli.StringFlag{Name: "binding-out", Usage: "write the signed binding here (`FILE`)"},
-			&cli.StringFlag{Name: "sign-key", Usage: "private key that signs the binding (`FILE`)"},
+			&cli.StringFlag{Name: "sign-key", Usage: "who signs the binding: a private key (`FILE`), " + keyServices + ", or \"keyless\""},
 			outputFlag("text, json, sarif, junit or markdown")),
 		Action: gateAction,
 	}
@@ -36,25 +38,29 @@ func gateAction(c *cli.Context) error {
 	if c.String("binding-out") != "" && signing == "" {
 		return errors.New("--binding-out needs a private key: add --sign-key FILE")
 	}
-	in, err := verifyInput(c)
+	q, err := readQuestion(c)
 	if err != nil {
 		return err
 	}
-	if err := readInto(c, "scorecard", &in.Scorecard); err != nil {
+	if err := readScorecard(c, &q.Input); err != nil {
 		return err
 	}
-	report := verify.Verify(in)
+	report, why := q.ask()
 	if err := printReport(c, report); err != nil {
+		return err
+	}
+	explain(why)
+	if err := annotate(c, report); err != nil {
 		return err
 	}
 	if code := report.Verdict.Exit(); code != 0 {
 		return &exitError{code: code}
 	}
-	if in.Scorecard == nil {
+	if q.Scorecard == nil {
 		return errors.New("the claim is valid and current, but no scorecard was given to publish under it; name it with --scorecard FILE")
 	}
 	if out := c.String("binding-out"); out != "" {
-		return writeBinding(c, report, in.Scorecard, out, signing)
+		return writeBinding(c, report, q.Input, out, signing)
 	}
 	return nil
 }
@@ -69,12 +75,12 @@ func privateKeyOf(c *cli.Context) string {
 	return ""
 }
 
-func writeBinding(c *cli.Context, r verify.Report, scorecard []byte, out, key string) error {
-	signer, err := openSigner(key)
+func writeBinding(c *cli.Context, r verify.Report, in verify.Input, out, key string) error {
+	signer, err := openSigning(c, key, in.TrustedRoot)
 	if err != nil {
 		return err
 	}
-	res, err := attest.SignBinding(c.Context, r, scorecard, signer, time.Now().UTC())
+	res, err := attest.SignBindingWith(c.Context, r, in.Scorecard, signer.Signer, signer.services, time.Now().UTC())
 	if err != nil {
 		return fmt.Errorf("bind the scorecard: %w", err)
 	}

@@ -19,32 +19,55 @@ func verifyCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "verify",
 		Usage:     "re-verify evidence offline, each check with its reason code",
-		ArgsUsage: "PACKET|BUNDLE",
-		Description: "Nothing is fetched and no socket is opened. Outcomes are judged again from the observations.\n\n" +
+		ArgsUsage: "PACKET|BUNDLE|ROW|IMAGE",
+		Description: "No socket is opened for a packet (folder or archive), a bundle or a row proof. For an image in a registry what is attached\n" +
+			"to it is fetched first, and then verified offline: the newest valid attestation counts. Outcomes are judged again\n" +
+			"from the observations. For a row proof a re-run is asked for only under --require verifier.\n\n" +
 			"Exit code: 0 valid and current, 2 invalid, 3 valid but held, 1 usage or I/O.\n\n" +
 			"Examples:\n   wallproof verify evidence/packet --key wallproof.pub\n" +
 			"   wallproof verify evidence/packet --key wallproof.pub --policy policy.yaml --require redteam --output sarif\n" +
+			"   wallproof verify registry.example/you/agent@sha256:… --certificate-identity ci@example.org --certificate-oidc-issuer https://accounts.example.org\n" +
+			"   wallproof verify row.json --key wallproof.pub\n" +
 			"   wallproof verify evidence/packet --key wallproof.pub --sign verifier.key",
-		Flags: append(append(trustFlags(), freshnessFlags()...),
+		Flags: append(append(append(append(trustFlags(), freshnessFlags()...), sourceFlags()...), serviceFlags()...),
 			outputFlag("text, json, sarif, junit or markdown"),
-			&cli.StringFlag{Name: "sign", Usage: "sign this re-run with a verifier's private key and put it into the packet (`FILE`)"}),
+			scorecardFlag(), bindingFlag(),
+			&cli.StringFlag{Name: "sign", Usage: "sign this re-run and put it into the packet: a verifier's private key (`FILE`), " + keyServices + ", or \"keyless\""}),
 		Action: verifyAction,
 	}
 }
 
+func scorecardFlag() cli.Flag {
+	return &cli.StringFlag{Name: "scorecard", Usage: "the scorecard that is published under the claim (`FILE`)"}
+}
+
+func bindingFlag() cli.Flag {
+	return &cli.StringFlag{Name: "binding", Usage: "signed binding of the scorecard to the attestation (`FILE`)"}
+}
+
 func verifyAction(c *cli.Context) error {
-	in, err := verifyInput(c)
+	q, err := readQuestion(c)
 	if err != nil {
 		return err
 	}
+	if err := readScorecard(c, &q.Input); err != nil {
+		return err
+	}
 	signKey := c.String("sign")
-	in.WithoutRerun = signKey != ""
-	report := verify.Verify(in)
+	q.WithoutRerun = q.WithoutRerun || signKey != ""
+	var signer signing
+	if signKey != "" {
+		if signer, err = rerunSigner(c, signKey, q.TrustedRoot); err != nil {
+			return err
+		}
+	}
+	report, why := q.ask()
 	if err := printReport(c, report); err != nil {
 		return err
 	}
+	explain(why)
 	if signKey != "" {
-		if err := signRerun(c, report, signKey); err != nil {
+		if err := signRerun(c, report, signer); err != nil {
 			return err
 		}
 	}
@@ -52,6 +75,13 @@ func verifyAction(c *cli.Context) error {
 		return &exitError{code: code}
 	}
 	return nil
+}
+
+// explain says which of several attestations a report is about.
+func explain(why string) {
+	if why != "" {
+		fmt.Fprintln(os.Stderr, "wallproof: "+term.Clean(why))
+	}
 }
 
 // printReport prints a report in the form asked for.
@@ -67,21 +97,21 @@ func reportOptions(w io.Writer, artifact string) render.Options {
 	return render.Options{Color: term.StyleOf(w).Color, Artifact: artifact, Version: version.String()}
 }
 
+// rerunSigner opens who signs a re-run, before the report is printed.
+func rerunSigner(c *cli.Context, key string, root []byte) (signing, error) {
+	if info, err := os.Stat(c.Args().First()); err != nil || !info.IsDir() {
+		return signing{}, errors.New("--sign puts the re-run into the packet, so name the packet's folder")
+	}
+	return openSigning(c, key, root)
+}
+
 // signRerun signs what was just verified and puts it beside the attestation.
-func signRerun(c *cli.Context, r verify.Report, keyFile string) error {
-	dir := c.Args().First()
-	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
-		return errors.New("--sign puts the re-run into the packet, so name the packet's folder")
-	}
-	signer, err := openSigner(keyFile)
-	if err != nil {
-		return err
-	}
-	res, err := attest.SignVerification(c.Context, r, signer, version.String())
+func signRerun(c *cli.Context, r verify.Report, s signing) error {
+	res, err := attest.SignVerificationWith(c.Context, r, s.Signer, s.services, version.String())
 	if err != nil {
 		return fmt.Errorf("sign the re-run: %w", err)
 	}
-	path, err := attest.WriteVerification(dir, res)
+	path, err := attest.WriteVerification(c.Args().First(), res)
 	if err != nil {
 		return err
 	}

@@ -1,45 +1,50 @@
 // Stack builds the servers that the tests of signing run against: a certificate
 // authority, a transparency log, a timestamp authority and a certificate log, as
-// Sigstore runs them, and a key service that speaks the protocol of AWS. It builds each once, from its Go module, into a cache
-// outside the tree:
+// Sigstore runs them, and a key service that speaks the protocol of AWS. It
+// builds each once into a cache outside the tree; run it in the repository's top
+// folder:
 //
 //	go run ./internal/tools/stack           build the servers that are missing
 //	go run ./internal/tools/stack -all      and the cosign command, a long build
 //	go run ./internal/tools/stack -print    print the cache's folder
 //
-// Nothing is downloaded but Go modules, whose checksums the Go tool verifies.
+// All are built from one module, internal/tools/stack/servers, so that what they
+// share is compiled once, and with the versions of cmd/wallproof-kms where the
+// servers bear them. Nothing is downloaded but Go modules, whose checksums the Go
+// tool verifies.
 package main
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"flag"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 )
 
-// server is one program of the stack. Two of them are called "posix" by their
-// modules, so each gets a folder and a name of its own.
-type server struct {
-	name, pkg, version, built string
-}
+// servers is the module that names every version.
+const servers = "internal/tools/stack/servers"
 
-var servers = []server{
-	{"rekor", "github.com/sigstore/rekor-tiles/v2/cmd/rekor-server/posix", "v2.3.0", "posix"},
-	{"ctlog", "github.com/transparency-dev/tesseract/cmd/tesseract/posix", "v0.1.1", "posix"},
-	{"tsa", "github.com/sigstore/timestamp-authority/v2/cmd/timestamp-server", "v2.0.6", "timestamp-server"},
-	{"fulcio", "github.com/sigstore/fulcio", "v1.8.8", "fulcio"},
-	{"local-kms", "github.com/nsmithuk/local-kms", "v0.0.0-20260228092603-2a5e92d09ab6", "local-kms"},
+// server is one program of the stack: a package of a module.
+type server struct{ name, module, pkg string }
+
+var stack = []server{
+	{"rekor", "github.com/sigstore/rekor-tiles/v2", "/cmd/rekor-server/posix"},
+	{"ctlog", "github.com/transparency-dev/tesseract", "/cmd/tesseract/posix"},
+	{"tsa", "github.com/sigstore/timestamp-authority/v2", "/cmd/timestamp-server"},
+	{"fulcio", "github.com/sigstore/fulcio", ""},
+	{"local-kms", "github.com/nsmithuk/local-kms", ""},
 }
 
 // peers are other implementations to cross-check with. They take long to build,
 // so that their tests run only where they are.
-var peers = []server{
-	{"cosign", "github.com/sigstore/cosign/v3/cmd/cosign", "v3.1.3", "cosign"},
-}
+var peers = []server{{"cosign", "github.com/sigstore/cosign/v3", "/cmd/cosign"}}
 
-// folder is the cache's default place.
+// folder is the cache's place.
 func folder() (string, error) {
 	if dir := os.Getenv("WALLPROOF_STACK"); dir != "" {
 		return dir, nil
@@ -55,30 +60,57 @@ func main() {
 	show := flag.Bool("print", false, "print the cache's folder and do nothing")
 	all := flag.Bool("all", false, "build the cosign command too")
 	flag.Parse()
-	dir, err := folder()
-	if err == nil && *show {
-		fmt.Println(dir)
-		return
-	}
-	list := servers
-	if *all {
-		list = append(list, peers...)
-	}
-	for _, s := range list {
-		if err == nil {
-			err = s.build(dir)
-		}
-	}
-	if err != nil {
+	if err := run(*show, *all); err != nil {
 		fmt.Fprintln(os.Stderr, "stack:", err)
 		os.Exit(1)
 	}
 }
 
-// build installs one server unless this version is there. It is put into place
-// by one rename, so that a build that was interrupted leaves nothing.
-func (s server) build(dir string) error {
-	dest := filepath.Join(dir, s.name+"-"+s.version)
+func run(show, all bool) error {
+	dir, err := folder()
+	if err != nil {
+		return err
+	}
+	if show {
+		fmt.Println(dir)
+		return nil
+	}
+	mod, err := os.ReadFile(filepath.Join(servers, "go.mod"))
+	if err != nil {
+		return fmt.Errorf("read the servers' versions (run this in the repository's top folder): %w", err)
+	}
+	list := stack
+	if all {
+		list = append(list, peers...)
+	}
+	for _, s := range list {
+		if err := s.build(dir, mod); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// file is the name of a server in the cache: with its version, and with a hash of
+// the versions of everything that it is built of.
+func (s server) file(mod []byte) (string, error) {
+	m := regexp.MustCompile(`(?m)^\t` + regexp.QuoteMeta(s.module) + ` (v\S+)`).FindSubmatch(mod)
+	if m == nil {
+		return "", fmt.Errorf("%s/go.mod does not require %s", servers, s.module)
+	}
+	sum := sha256.Sum256(mod)
+	return s.name + "-" + string(m[1]) + "-" + hex.EncodeToString(sum[:4]), nil
+}
+
+// build builds one server unless it is there. It is put into place by one rename,
+// so that a build that was interrupted leaves nothing, and then older ones of the
+// same name are removed.
+func (s server) build(dir string, mod []byte) error {
+	name, err := s.file(mod)
+	if err != nil {
+		return err
+	}
+	dest := filepath.Join(dir, name)
 	if _, err := os.Stat(dest); err == nil {
 		return nil
 	}
@@ -89,13 +121,24 @@ func (s server) build(dir string) error {
 	if err != nil {
 		return fmt.Errorf("make a folder to build in: %w", err)
 	}
-	fmt.Fprintf(os.Stderr, "stack: building %s@%s (minutes, once)\n", s.pkg, s.version)
-	cmd := exec.Command("go", "install", "-trimpath", "-ldflags", "-s -w", s.pkg+"@"+s.version)
-	cmd.Dir = tmp
-	cmd.Env = append(os.Environ(), "GOBIN="+tmp, "GOFLAGS=", "CGO_ENABLED=0", "GOWORK=off")
+	fmt.Fprintf(os.Stderr, "stack: building %s (once)\n", name)
+	cmd := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", filepath.Join(tmp, name), s.module+s.pkg)
+	cmd.Dir = servers
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off")
 	cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr
 	if err := cmd.Run(); err != nil {
-		return errors.Join(fmt.Errorf("build %s@%s: %w", s.pkg, s.version, err), os.RemoveAll(tmp))
+		return errors.Join(fmt.Errorf("build %s: %w", name, err), os.RemoveAll(tmp))
 	}
-	return errors.Join(os.Rename(filepath.Join(tmp, s.built), dest), os.RemoveAll(tmp))
+	err = os.Rename(filepath.Join(tmp, name), dest)
+	return errors.Join(err, os.RemoveAll(tmp), s.removeOthers(dir, name))
+}
+
+func (s server) removeOthers(dir, keep string) error {
+	found, err := filepath.Glob(filepath.Join(dir, s.name+"-v*"))
+	for _, path := range found {
+		if filepath.Base(path) != keep {
+			err = errors.Join(err, os.Remove(path))
+		}
+	}
+	return err
 }

@@ -16,19 +16,20 @@ import (
 	"time"
 )
 
-// issuer is an OIDC issuer: discovery, keys, and tokens with any claims.
-type issuer struct {
+// Issuer is an OIDC issuer: discovery, keys, and tokens with any claims.
+type Issuer struct {
 	*httptest.Server
 	key *rsa.PrivateKey
 }
 
-func newIssuer(t testing.TB) *issuer {
+// NewIssuer serves an issuer until the test ends.
+func NewIssuer(t testing.TB) *Issuer {
 	t.Helper()
 	k, err := rsa.GenerateKey(rand.Reader, 2048)
 	if err != nil {
 		t.Fatal(err)
 	}
-	i := &issuer{key: k}
+	i := &Issuer{key: k}
 	mux := http.NewServeMux()
 	answer := func(path string, body func() any) {
 		mux.HandleFunc(path, func(w http.ResponseWriter, _ *http.Request) {
@@ -55,8 +56,8 @@ func newIssuer(t testing.TB) *issuer {
 	return i
 }
 
-// token makes a signed identity token. change edits its claims.
-func (i *issuer) token(t testing.TB, email string, change func(map[string]any)) string {
+// Token makes a signed identity token. change edits its claims.
+func (i *Issuer) Token(t testing.TB, email string, change func(map[string]any)) string {
 	t.Helper()
 	claims := map[string]any{
 		"iss": i.URL, "sub": email, "aud": "sigstore", "email": email, "email_verified": true,

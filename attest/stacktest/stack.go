@@ -26,17 +26,27 @@ import (
 
 const here = "127.0.0.1"
 
-// stack is one running deployment.
-type stack struct {
-	*issuer
-	services attest.Services
-	root     []byte
+// Stack is one running deployment.
+type Stack struct {
+	*Issuer
+	Services attest.Services
+	Root     []byte // its trusted root, JSON
 	rekor    *process
 	tsa      *process
 }
 
-// binary finds a server in the cache that internal/tools/stack fills.
-func binary(t testing.TB, name string) string {
+// Binary finds a server in the cache that internal/tools/stack fills.
+func Binary(t testing.TB, name string) string {
+	t.Helper()
+	path := Optional(t, name)
+	if path == "" {
+		t.Fatalf("%s is not built; run: make stack", name)
+	}
+	return path
+}
+
+// Optional is Binary for a peer that takes long to build: "" where it is not.
+func Optional(t testing.TB, name string) string {
 	t.Helper()
 	dir := os.Getenv("WALLPROOF_STACK")
 	if dir == "" {
@@ -47,8 +57,11 @@ func binary(t testing.TB, name string) string {
 		dir = filepath.Join(cache, "wallproof", "stack")
 	}
 	found, err := filepath.Glob(filepath.Join(dir, name+"-v*"))
-	if err != nil || len(found) == 0 {
-		t.Fatalf("%s is not built; run: go run ./internal/tools/stack", name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(found) == 0 {
+		return ""
 	}
 	return found[len(found)-1]
 }
@@ -78,7 +91,7 @@ func (p *process) ended() bool {
 // run starts a server and waits until a URL answers.
 func run(t testing.TB, name, ready string, args ...string) *process {
 	t.Helper()
-	p := &process{cmd: exec.Command(binary(t, name), args...), done: make(chan struct{})}
+	p := &process{cmd: exec.Command(Binary(t, name), args...), done: make(chan struct{})}
 	p.cmd.Dir = t.TempDir()
 	p.cmd.Stdout, p.cmd.Stderr = &p.log, &p.log
 	if err := p.cmd.Start(); err != nil {
@@ -117,11 +130,11 @@ func freePort(t testing.TB) string {
 	return strconv.Itoa(l.Addr().(*net.TCPAddr).Port)
 }
 
-// newStack starts a whole deployment.
-func newStack(t testing.TB) *stack {
+// New starts a whole deployment, which ends with the test.
+func New(t testing.TB) *Stack {
 	t.Helper()
 	p := pki{t, t.TempDir()}
-	s := &stack{issuer: newIssuer(t)}
+	s := &Stack{Issuer: NewIssuer(t)}
 	fulcioKey := p.key("fulcio")
 	ca := p.authority("fulcio", fulcioKey)
 	ctKey, rekorKey := p.key("ct"), p.key("rekor")
@@ -148,13 +161,13 @@ func newStack(t testing.TB) *stack {
 	s.tsa = run(t, "tsa", "http://"+here+":"+tsa+"/ping", "serve", "--host", here, "--port", tsa, "--timestamp-signer", "file",
 		"--file-signer-key-path", p.path("tsa.key"), "--certificate-chain-path", p.path("tsa.chain"), "--disable-ntp-monitoring")
 
-	s.services = attest.Services{
+	s.Services = attest.Services{
 		Fulcio:     "http://" + here + ":" + fulcio,
 		Rekor:      []attest.RekorLog{{URL: "http://" + here + ":" + rekor, Version: 2}},
 		Timestamps: []string{"http://" + here + ":" + tsa + "/api/v1/timestamp"},
 	}
-	s.root = trustedRoot(t, ca, ctKey.Public(), rekorKey.Public(), tsaRoot, leaf)
-	s.services.TrustedRoot = s.root
+	s.Root = trustedRoot(t, ca, ctKey.Public(), rekorKey.Public(), tsaRoot, leaf)
+	s.Services.TrustedRoot = s.Root
 	return s
 }
 
@@ -193,25 +206,12 @@ func trustedRoot(t testing.TB, ca *x509.Certificate, ct, rekor crypto.PublicKey,
 	return data
 }
 
-// shared is one deployment for all tests that do not break it.
-func sharedStack(t *testing.T) *stack {
-	t.Helper()
-	if shared == nil {
-		t.Fatal("the deployment was not started")
+// SigningConfig describes the deployment to a signer.
+func (s *Stack) SigningConfig() []byte {
+	from := time.Now().Add(-time.Hour).UTC().Format(time.RFC3339)
+	service := func(url string, version int) string {
+		return fmt.Sprintf(`[{"url":%q,"majorApiVersion":%d,"operator":"stacktest","validFor":{"start":%q}}]`, url, version, from)
 	}
-	return shared
-}
-
-var shared *stack
-
-// TestStack starts the deployment once and runs every test against it.
-func TestStack(t *testing.T) {
-	shared = newStack(t)
-	for name, test := range map[string]func(*testing.T){
-		"keyless": testKeyless, "key": testKey, "refused": testRefusedToken, "payload": testLogEntryIsOverTheEnvelope, "cosign": testCosign,
-	} {
-		t.Run(name, test)
-	}
-	// Last, because it takes servers away.
-	t.Run("outage", testOutage)
+	return fmt.Appendf(nil, `{"mediaType":"application/vnd.dev.sigstore.signingconfig.v0.2+json","caUrls":%s,"oidcUrls":%s,"rekorTlogUrls":%s,"tsaUrls":%s,"rekorTlogConfig":{"selector":"ANY"},"tsaConfig":{"selector":"ANY"}}`,
+		service(s.Services.Fulcio, 1), service(s.URL, 1), service(s.Services.Rekor[0].URL, 2), service(s.Services.Timestamps[0], 1))
 }
