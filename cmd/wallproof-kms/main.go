@@ -91,6 +91,7 @@ func open(ctx context.Context, scheme string, init *common.InitOptions) (kms.Sig
 // description is what describe prints.
 type description struct {
 	URI        string `json:"uri"`
+	Version    string `json:"version,omitempty"` // where the reference cannot carry it
 	Protection string `json:"protection,omitempty"`
 	State      string `json:"state,omitempty"`
 }
@@ -98,12 +99,22 @@ type description struct {
 func printDescription(w io.Writer, ref string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
 	defer cancel()
-	d := description{URI: ref}
-	if strings.HasPrefix(ref, "gcpkms://") {
-		var err error
-		if d, err = describeGCP(ctx, ref); err != nil {
-			return err
-		}
+	d, err := describe(ctx, ref)
+	if err != nil {
+		return err
 	}
 	return json.NewEncoder(w).Encode(d)
+}
+
+// describe asks a service about a key. A key of AWS has one version for ever.
+func describe(ctx context.Context, ref string) (description, error) {
+	switch scheme, _, _ := strings.Cut(ref, "://"); scheme {
+	case "gcpkms":
+		return describeGCP(ctx, ref)
+	case "azurekms":
+		return describeAzure(ctx, ref)
+	case "hashivault", "openbao":
+		return describeVault(ctx, ref)
+	}
+	return description{URI: ref}, nil
 }
