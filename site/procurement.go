@@ -107,7 +107,7 @@ func (e *evidence) questions() []questionnaire {
 		{"metadata", "Is the cloud's metadata service protected?", e.vectorAnswer(catalog.IMD), packet.ManifestFile},
 		{"injection", "Is prompt injection tested?", e.vectorAnswer(catalog.INJ), packet.ManifestFile},
 		{"supply-chain", "Is the image checked before it runs?", admission, "statement: predicate.admission"},
-		{"external-test", "Has an external party tested the boundary?", e.mustPart("external"), packet.RedTeamFile},
+		{"external-test", "Has an external party tested the boundary?", e.mustPart("external"), redTeamFile(e)},
 		{"threat-model", "Is there a threat model?", e.mustPart("threats"), threatFile(e)},
 		{"validity", "How long is the evidence valid?", fmt.Sprintf("Collected %s, valid until %s, and withdrawn before that on drift of image, policy or fabric.", at(e.collected).Text, at(e.expires).Text), "statement: predicate.expires"},
 		{"verification", "Can the evidence be verified independently?", "Yes: offline, by anyone, from the packet alone, on the command line or in the browser.", packet.AttestationFile},
@@ -125,6 +125,13 @@ func threatFile(e *evidence) string {
 		return clean(t.File)
 	}
 	return "statement: predicate.threatModel"
+}
+
+func redTeamFile(e *evidence) string {
+	if e.boundary.RedTeam != nil {
+		return packet.RedTeamFile
+	}
+	return "statement: predicate.redTeam"
 }
 
 func (e *evidence) destinations() string {

@@ -22,6 +22,7 @@
     "image-drift": "The image that is deployed now is not the one that was attested.",
     "policy-drift": "The egress policy that is in force now is not the one that was attested.",
     "fabric-drift": "The sandbox fabric that is in use now is not the one that was attested.",
+    "status-missing": "The publisher's host no longer has the files that this page is compared with, so nothing says that the claim still holds.",
     "page-outdated": "The publisher has changed the state of this claim since this page was built. Reload the page for the present state.",
   };
 
@@ -65,10 +66,25 @@
     }
   }
 
-  async function fetchJSON(path) {
-    const answer = await fetch(path, { cache: "no-store", credentials: "omit" });
-    if (!answer.ok) throw new Error(path + ": " + answer.status);
-    return answer.json();
+  // A host that cannot be reached, or fails for the moment, gives null: the
+  // expiry still counts. One that answers without the file gives an object
+  // without a schema.
+  async function fetchJSON(path, schema) {
+    let text;
+    try {
+      const answer = await fetch(path, { cache: "no-store", credentials: "omit" });
+      if (answer.status === 404 || answer.status === 410) return {};
+      if (!answer.ok) return null;
+      text = await answer.text();
+    } catch {
+      return null;
+    }
+    try {
+      const json = JSON.parse(text);
+      return json && json.schema === schema ? json : {};
+    } catch {
+      return {};
+    }
   }
 
   // A member that live.json does not have is not compared.
@@ -81,19 +97,17 @@
 
   async function compare() {
     if (stale || location.protocol === "file:") return;
-    try {
-      const status = await fetchJSON(watch.status);
-      if (status.attestation !== watch.attestation) withdraw("page-outdated");
-      else if (status.state !== watch.state) withdraw((status.codes || [])[0] || "page-outdated");
-      else if (status.expires && expired(status.expires)) withdraw("expired");
-    } catch { /* unreachable: the expiry still counts */ }
+    const status = await fetchJSON(watch.status, "wallproof.status/v1");
+    if (status && !status.schema) withdraw("status-missing");
+    else if (status && status.attestation !== watch.attestation) withdraw("page-outdated");
+    else if (status && status.state !== watch.state) withdraw((status.codes || [])[0] || "page-outdated");
+    else if (status && status.expires && expired(status.expires)) withdraw("expired");
     if (!watch.live || stale) return;
-    try {
-      const live = await fetchJSON(watch.live);
-      if (live.image && !watch.images.split(" ").includes(live.image)) withdraw("image-drift");
-      else if (live.policy && live.policy !== watch.policy) withdraw("policy-drift");
-      else if (live.fabric && drifted(live.fabric)) withdraw("fabric-drift");
-    } catch { /* as above */ }
+    const live = await fetchJSON(watch.live, "wallproof.live/v1");
+    if (live && !live.schema) withdraw("status-missing");
+    else if (live && live.image && !watch.images.split(" ").includes(live.image)) withdraw("image-drift");
+    else if (live && live.policy && live.policy !== watch.policy) withdraw("policy-drift");
+    else if (live && live.fabric && drifted(live.fabric)) withdraw("fabric-drift");
   }
 
   const hour = 3600e3;

@@ -132,6 +132,9 @@ func plan(t *testing.T) []string {
 			c = append(c, "stale/"+what+"/"+p)
 		}
 	}
+	for _, what := range []string{"status-missing", "live-missing", "status-other", "live-other", "unreachable"} {
+		c = append(c, "stale/"+what+"/index")
+	}
 	c = append(c, "wasm/own", "wasm/folder-page", "wasm/archive", "wasm/folder", "wasm/dropped", "wasm/stranger", "wasm/nothing")
 	for _, id := range tamperIDs(t) {
 		c = append(c, "wasm/tamper/"+id)

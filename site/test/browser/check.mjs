@@ -203,6 +203,21 @@ const kinds = {
       assert.equal(await o.page.locator("[data-row-claim]").count(), 0, "a row of the list still claims");
       return o.close();
     }
+    // A host that answers without the files withdraws the claim; one that fails for
+    // the moment does not.
+    const answers = { "status-missing": ["status", 404, ""], "live-missing": ["live", 404, ""], "status-other": ["status", 200, "<!doctype html>"], "live-other": ["live", 200, "null"] };
+    if (what in answers) {
+      const [which, status, body] = answers[what];
+      const o = await open("live", path, {}, (page) => page.route(new RegExp(`[/.]${which}\\.json$`), (route) => route.fulfill({ status, body })));
+      await withdrawn(o.page, "status-missing");
+      return o.close();
+    }
+    if (what === "unreachable") {
+      const o = await open("live", path, {}, (page) => page.route(/[/.](status|live)\.json$/, (route) => new URL(route.request().url()).pathname.endsWith("live.json") ? route.abort() : route.fulfill({ status: 503, body: "" })));
+      await o.page.waitForLoadState("networkidle");
+      assert.ok(await o.page.locator("[data-claim]").count() > 0, "the claim is gone although nothing is known");
+      return o.close();
+    }
     const changes = {
       "image-drift": (which, j) => { if (which === "live") j.image = "sha256:" + "9".repeat(64); },
       "policy-drift": (which, j) => { if (which === "live") j.policy = "sha256:" + "9".repeat(64); },
