@@ -41,7 +41,7 @@ unit:
 	go test ./...
 
 e2e:
-	go test -tags e2e -count 1 -timeout 15m ./testdata/e2e
+	go test -tags e2e -count 1 -timeout 30m ./testdata/e2e
 
 need-root:
 	@test "$$(id -u)" = 0 || { echo "make test needs root: it builds network namespaces and real sandboxes (try: sudo make test)" >&2; exit 1; }
