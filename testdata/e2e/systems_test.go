@@ -161,8 +161,8 @@ func Test5SystemB(t *testing.T) {
 		if err != nil || strings.Contains(string(data), "secret-path") || strings.Contains(string(data), "secret-query") {
 			t.Errorf("the log has a path or a query: %v\n%s", err, data)
 		}
-		blocked := wallproof(t, "logs", "blocked", "--log", log)
-		routes := wallproof(t, "logs", "routes", "--log", log)
+		blocked := wallproof(t, "logs", "blocked", "--log", log, "--output", "json")
+		routes := wallproof(t, "logs", "routes", "--log", log, "--output", "json")
 		for _, w := range []string{`"host": "evil.example"`, `"count": 1`, `"firstSeen"`, `"lastSeen"`, `"point": "proxy"`, `"run"`} {
 			if !strings.Contains(blocked.stdout, w) {
 				t.Errorf("blocked hosts lack %s: %s", w, blocked)
