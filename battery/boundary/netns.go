@@ -19,6 +19,7 @@ type namespace struct {
 	name string
 	fd   netns.NsHandle
 	nl   *netlink.Handle
+	dir  *os.File // the folder of names as it was before this one was made, nil if unknown
 }
 
 func (n *namespace) path() string { return netnsDir + n.name }
@@ -27,6 +28,7 @@ func (n *namespace) path() string { return netnsDir + n.name }
 // process in it, so that the rules inside survive whoever set them.
 func newNamespace(name string) (*namespace, error) {
 	ns := &namespace{name: name, fd: netns.None()}
+	ns.dir, _ = os.OpenFile(netnsDir, unix.O_PATH|unix.O_DIRECTORY, 0) // not there on a fresh machine: then nothing can hide it
 	// The thread that makes a namespace is inside it afterwards, so it is one that
 	// is thrown away.
 	err := procs.DoIn("", func() error {
@@ -65,7 +67,26 @@ func (n *namespace) remove() error {
 		errs = append(errs, deleteLinks(n.nl))
 	}
 	n.close()
-	return errors.Join(append(errs, deleteName(n.name))...)
+	err := deleteName(n.name)
+	if errors.Is(err, unix.EBUSY) && n.dir != nil {
+		err = n.deleteHidden()
+	}
+	if n.dir != nil {
+		_ = n.dir.Close()
+		n.dir = nil
+	}
+	return errors.Join(append(errs, err)...)
+}
+
+// deleteHidden removes a name over whose folder somebody has mounted the folder
+// itself since, as the first `ip netns add` on a machine does: the mount is then
+// to be found only from below.
+func (n *namespace) deleteHidden() error {
+	below := fmt.Sprintf("/proc/self/fd/%d/%s", n.dir.Fd(), n.name)
+	if err := unix.Unmount(below, unix.MNT_DETACH); err != nil {
+		return fmt.Errorf("unmount %s, which a mount over %s hides: %w", n.name, netnsDir, err)
+	}
+	return deleteName(n.name)
 }
 
 // deleteLinks deletes every veth; its other end goes with it.
