@@ -21,7 +21,8 @@ var ErrNotVerified = errors.New("the attestation was not authenticated, so there
 
 // SignVerification signs a verifier's re-run as a SLSA Verification Summary. The
 // report must be of a Verify with WithoutRerun set: it says PASSED only when
-// that verdict was valid, and FAILED otherwise. A signer that is the attester
+// that verdict was valid, or held for nothing but escapes that are not critical,
+// which the level then says; and FAILED otherwise. A signer that is the attester
 // itself is labelled so.
 func SignVerification(ctx context.Context, r verify.Report, s Signer, version string) (Result, error) {
 	return SignVerificationWith(ctx, r, s, Services{}, version)
@@ -55,8 +56,8 @@ func SignVerificationWith(ctx context.Context, r verify.Report, s Signer, servic
 	if self {
 		vsa.Verifier.ID = predicate.VerifierSelf
 	}
-	if r.Verdict == verify.Valid {
-		vsa.VerificationResult, vsa.VerifiedLevels = predicate.ResultPassed, []string{predicate.LevelBoundary}
+	if level := r.Level(); level != "" {
+		vsa.VerificationResult, vsa.VerifiedLevels = predicate.ResultPassed, []string{level}
 	}
 	statement, err := predicate.Marshal(predicate.SubjectOf(b.Image.Reference, r.Subject), predicate.TypeVSA, vsa)
 	if err != nil {

@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/wallproof/wallproof/battery/boundary"
-	"github.com/wallproof/wallproof/probes/catalog"
 )
 
 func TestEnvironment(t *testing.T) {
@@ -23,28 +22,6 @@ func TestEnvironment(t *testing.T) {
 	}
 	if kept := withoutRuntime([]string{"GODEBUG=x", "GOGC=1", "LD_PRELOAD=/x", "HOME=/"}); len(kept) != 1 || kept[0] != "HOME=/" {
 		t.Errorf("kept %q", kept)
-	}
-}
-
-// Every requirement that the catalogue uses is told by somebody: the policy, a
-// fact measured inside, or the stack. One that nobody tells would count as met.
-func TestEveryRequirementHasASource(t *testing.T) {
-	policy := new(roles).unmet() // of a policy that has nothing
-	stack := []catalog.Requirement{catalog.NeedsIPv6, catalog.NeedsProxy, catalog.NeedsTenant, catalog.NeedsSnapshot, catalog.NeedsAgent,
-		catalog.NeedsResolver, catalog.NeedsImageConfig, catalog.NeedsSocks, catalog.NeedsControlAPI, catalog.NeedsRoot}
-	for _, tech := range catalog.All() {
-		for _, v := range tech.Variants {
-			for _, req := range tech.RequiresOf(v) {
-				_, told := policy[req]
-				told = told || req == catalog.NeedsNoInternet || req == catalog.NeedsNoPrivate || req == catalog.NeedsNoMetadata // told by a policy that has too much
-				if !told && req.Fact() == "" && !slices.Contains(stack, req) {
-					t.Errorf("%s/%s: nobody tells whether %q is met", tech.ID, v, req)
-				}
-				if told && !req.OfPolicy() {
-					t.Errorf("%q is told by the policy, but the judge does not know that", req)
-				}
-			}
-		}
 	}
 }
 

@@ -8,9 +8,9 @@ import (
 	"strings"
 
 	"github.com/wallproof/wallproof/battery/boundary"
+	"github.com/wallproof/wallproof/battery/parts"
 	"github.com/wallproof/wallproof/policy"
 	"github.com/wallproof/wallproof/probes"
-	"github.com/wallproof/wallproof/probes/catalog"
 	"github.com/wallproof/wallproof/probes/plant"
 )
 
@@ -90,14 +90,14 @@ func target(r policy.Request) probes.Target {
 		Addr: hostPair(r.Host.String(), 0)}
 }
 
-func (p *phase) secretFacts(i injected) probes.Secret {
-	s := p.canaries.own.find(i.setting.Secret)
+func (p *phase) secretFacts(i parts.Injected) probes.Secret {
+	s := p.canaries.own.find(i.Setting.Secret)
 	if !p.attacking() {
 		s.Placeholder = s.Value
 	}
-	t := target(i.sample.Request)
-	return probes.Secret{Scheme: t.Scheme, Host: t.Host, Port: t.Port, Prefix: t.Prefix, Header: i.setting.Header,
-		Value: headerValue(i.setting, s.Placeholder), Placeholder: s.Placeholder, Env: s.Name, Addr: t.Addr}
+	t := target(i.Sample.Request)
+	return probes.Secret{Scheme: t.Scheme, Host: t.Host, Port: t.Port, Prefix: t.Prefix, Header: i.Setting.Header,
+		Value: headerValue(i.Setting, s.Placeholder), Placeholder: s.Placeholder, Env: s.Name, Addr: t.Addr}
 }
 
 // modelFacts is how the model is reached: by its fixed name, with the run's own
@@ -153,32 +153,28 @@ func (p *phase) tenantFacts() probes.Tenant {
 		t.Placeholder = secret.Value
 	}
 	if len(p.r.roles.injected) > 0 {
-		t.Host = p.r.roles.injected[0].sample.Request.Host.String()
+		t.Host = p.r.roles.injected[0].Sample.Request.Host.String()
 	}
 	return t
 }
 
 // unmet says which requirements of the catalogue this policy, driver, kernel and
 // sandbox do not meet, each with the fact that shows it.
-func (r *run) unmet() map[catalog.Requirement]string {
-	out := map[catalog.Requirement]string{}
-	maps.Copy(out, r.roles.unmet())
+func (r *run) unmet() parts.Unmet {
+	out := parts.UnmetByStack(r.isolation())
+	maps.Copy(out, r.roles.parts.Unmet())
+	return out
+}
+
+// stackFacts are what entry 0 records of the stack beside what was measured
+// inside.
+func (r *run) stackFacts() map[string]string {
+	out := map[string]string{parts.FactIPv6: "yes", parts.FactSnapshots: "yes", parts.FactControlAPI: parts.NoControlAPI}
 	if has, why := r.attack.stage.IPv6(); !has {
-		out[catalog.NeedsIPv6] = why
+		out[parts.FactIPv6] = why
 	}
 	if !r.driver.Snapshots {
-		out[catalog.NeedsSnapshot] = "the driver takes no snapshots"
-	}
-	out[catalog.NeedsControlAPI] = "the fabric has no control API with an address"
-	if uid := r.facts["uid"]; uid != "0" {
-		out[catalog.NeedsRoot] = "processes inside run as uid " + uid
-	}
-	for _, t := range catalog.All() {
-		for _, req := range t.Requires {
-			if key := req.Fact(); key != "" && r.facts[key] != "yes" {
-				out[req] = key + ": " + r.facts[key]
-			}
-		}
+		out[parts.FactSnapshots] = parts.NoSnapshots
 	}
 	return out
 }

@@ -1,13 +1,13 @@
 package battery
 
 import (
-	"cmp"
 	"net/netip"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/wallproof/wallproof/attest/manifest"
+	"github.com/wallproof/wallproof/attest/packet"
 	"github.com/wallproof/wallproof/battery/boundary"
 	"github.com/wallproof/wallproof/battery/judge"
 	"github.com/wallproof/wallproof/policy/proxy"
@@ -239,13 +239,5 @@ func (a *aggregator) all() []manifest.Observation { return a.order }
 // written: by nonce, then side, then time, so that the same facts give the same
 // bytes.
 func sortObservations(all []manifest.Observation) {
-	sides := []string{manifest.SideProbe, manifest.SideRunner, manifest.SideProxy, manifest.SideFilter, manifest.SideWitness}
-	slices.SortStableFunc(all, func(a, b manifest.Observation) int {
-		return cmp.Or(
-			cmp.Compare(a.Nonce, b.Nonce),
-			cmp.Compare(slices.Index(sides, a.Side), slices.Index(sides, b.Side)),
-			cmp.Compare(a.Time, b.Time),
-			cmp.Compare(a.Service+a.Proto+a.Dest+a.Host, b.Service+b.Proto+b.Dest+b.Host),
-		)
-	})
+	slices.SortStableFunc(all, packet.CompareObservations)
 }

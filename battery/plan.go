@@ -2,6 +2,7 @@ package battery
 
 import (
 	"github.com/wallproof/wallproof/attest/manifest"
+	"github.com/wallproof/wallproof/battery/parts"
 	"github.com/wallproof/wallproof/probes/catalog"
 	"github.com/wallproof/wallproof/probes/nonce"
 )
@@ -18,17 +19,12 @@ type planned struct {
 // plan lists every variant of the catalogue, in its order. unmet maps a
 // requirement that this stack, driver or policy does not meet to the fact that
 // says so.
-func plan(techniques []catalog.Technique, unmet map[catalog.Requirement]string) []planned {
+func plan(techniques []catalog.Technique, unmet parts.Unmet) []planned {
 	var out []planned
 	for _, t := range techniques {
 		for _, v := range t.Variants {
 			p := planned{technique: t, variant: v, stage: t.StageOf(v)}
-			for _, req := range t.RequiresOf(v) {
-				if fact, missing := unmet[req]; missing {
-					p.missing, p.fact = req, fact
-					break
-				}
-			}
+			p.missing, p.fact = unmet.First(t, v)
 			out = append(out, p)
 		}
 	}

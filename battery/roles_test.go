@@ -41,15 +41,15 @@ func TestUnmetByPolicy(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			e, err := policy.Compile(p)
+			canonical, err := p.Canonical()
 			if err != nil {
 				t.Fatal(err)
 			}
-			r, err := assign(e, p)
+			r, err := assign(canonical)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if fact, missing := r.unmet()[tt.req]; missing == tt.met {
+			if fact, missing := r.parts.Unmet()[tt.req]; missing == tt.met {
 				t.Errorf("%s unmet: %v (%s)", tt.req, missing, fact)
 			}
 		})

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -19,6 +20,7 @@ import (
 	"github.com/wallproof/wallproof/battery/boundary"
 	"github.com/wallproof/wallproof/battery/image"
 	"github.com/wallproof/wallproof/battery/judge"
+	"github.com/wallproof/wallproof/battery/parts"
 	"github.com/wallproof/wallproof/battery/sandbox"
 	"github.com/wallproof/wallproof/internal/canon"
 	"github.com/wallproof/wallproof/policy"
@@ -115,7 +117,7 @@ func newRun(ctx context.Context, opt Options) (*run, error) {
 	if r.policyDigest, err = opt.Policy.Digest(); err != nil {
 		return nil, err
 	}
-	if r.roles, err = assign(r.evaluator, opt.Policy); err != nil {
+	if r.roles, err = assign(r.canonical); err != nil {
 		return nil, err
 	}
 	if r.driver, err = opt.Driver.Describe(ctx); err != nil {
@@ -228,7 +230,7 @@ func (r *run) writeRun(started string) error {
 		Enforcement:   enforcement,
 		Selection:     r.opt.Select,
 		Series:        r.opt.Series,
-		Substitutions: substitutions(),
+		Substitutions: parts.Substitutions(),
 		Started:       started,
 	})
 }
@@ -243,24 +245,15 @@ func (r *run) isolation() map[string]string {
 	for k, v := range r.facts {
 		out[k] = v
 	}
-	out["kernelVersion"], out["kernel"] = r.facts["kernel"], "own"
+	maps.Copy(out, r.stackFacts())
+	out[parts.FactKernelVersion], out[parts.FactKernel] = r.facts[parts.FactKernel], parts.KernelOwn
 	host, err := os.ReadFile("/proc/version")
 	if inside := strings.TrimSpace(r.facts["kernel"]); err != nil || inside == "" {
-		out["kernel"] = "not measured"
+		out[parts.FactKernel] = parts.KernelNotMeasured
 	} else if strings.HasPrefix(strings.TrimSpace(string(host)), inside) {
-		out["kernel"] = "shared"
+		out[parts.FactKernel] = parts.KernelShared
 	}
 	return out
-}
-
-// substitutions lists what stood in for the real thing.
-func substitutions() []string {
-	return []string{
-		"the internet: a network namespace that answers on every address",
-		"the upstream certificate authorities: one of the world's own",
-		"the upstream resolver: the world's own",
-		"every secret that the policy names: a canary",
-	}
 }
 
 func fileDigest(path string) (string, error) {

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/wallproof/wallproof/attest/manifest"
+	"github.com/wallproof/wallproof/battery/parts"
 	"github.com/wallproof/wallproof/probes/catalog"
 )
 
@@ -29,10 +30,7 @@ func choose(s *manifest.Selection) ([]catalog.Technique, error) {
 			return nil, fmt.Errorf("there is no vector %q; there are: %v", v, catalog.Vectors())
 		}
 	}
-	out := slices.DeleteFunc(all, func(t catalog.Technique) bool {
-		return (len(s.Vectors) > 0 && !slices.Contains(s.Vectors, string(t.Vector))) ||
-			(len(s.Only) > 0 && !slices.Contains(s.Only, t.ID)) || slices.Contains(s.Skip, t.ID)
-	})
+	out := parts.Selected(all, s)
 	if len(out) == 0 {
 		return nil, errors.New("the selection leaves no technique to run; widen --only or --vector, or shorten --skip")
 	}

@@ -86,9 +86,9 @@ func (p *phase) forge(l *policy.Lease) witness.Forge {
 func (p *phase) openConfig() witness.Config {
 	open := witness.OpenProxy{Resolver: worldResolver, Replace: map[string]string{}}
 	for _, i := range p.r.roles.injected {
-		s := p.canaries.own.find(i.setting.Secret)
-		if i.setting.Header != "" {
-			open.Inject = append(open.Inject, witness.Injection{Host: i.sample.Request.Host.String(), Header: i.setting.Header, Value: headerValue(i.setting, s.Value)})
+		s := p.canaries.own.find(i.Setting.Secret)
+		if i.Setting.Header != "" {
+			open.Inject = append(open.Inject, witness.Injection{Host: i.Sample.Request.Host.String(), Header: i.Setting.Header, Value: headerValue(i.Setting, s.Value)})
 		}
 	}
 	for _, s := range append(append(tenantSecrets{}, p.canaries.own...), p.canaries.tenant...) {

@@ -1,6 +1,10 @@
 package probes
 
-import "net/netip"
+import (
+	"net/netip"
+
+	"github.com/wallproof/wallproof/probes/nonce"
+)
 
 // Facts is what an attempt is told about the place it runs in. The battery
 // fills it, for each phase and sandbox; nothing in it says which phase it is,
@@ -54,8 +58,8 @@ type Outside struct {
 // lets public addresses through. No packet to them ever leaves the phase's own
 // namespaces.
 var (
-	DefaultOutside4 = netip.MustParsePrefix("99.64.0.0/10")
-	DefaultOutside6 = netip.MustParsePrefix("2a0d:5600::/32")
+	DefaultOutside4 = nonce.Outside4
+	DefaultOutside6 = nonce.Outside6
 )
 
 // Names are domains of which every name below resolves, in the world's DNS, to

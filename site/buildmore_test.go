@@ -477,9 +477,9 @@ func hostile(t *testing.T, text string) *packettest.Packet {
 		packettest.Run(func(r *manifest.Run) {
 			r.Image.Reference = "registry.example.org/" + text
 			r.Driver.Name, r.Driver.Version = text, text
-			r.Driver.Isolation = map[string]string{"kernel": "own", "note": text}
-			r.Proxy.Version, r.Host.Kernel, r.Host.Arch, r.Tool.Version = text, text, text, text
-			r.Substitutions = []string{text}
+			r.Driver.Isolation["note"] = text
+			r.Proxy.Version, r.Host.Kernel, r.Tool.Version = text, text, text
+			r.Substitutions = append(r.Substitutions, text)
 		}),
 		packettest.WithThreatModel([]byte("---\nscope: "+line+"\ntrust-assumption: "+line+"\nprimary-asset: "+line+"\nboundary: "+line+"\n---\nx\n")))
 }

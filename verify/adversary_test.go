@@ -13,6 +13,7 @@ import (
 
 	"github.com/secure-systems-lab/go-securesystemslib/dsse"
 
+	"github.com/wallproof/wallproof/attest"
 	"github.com/wallproof/wallproof/attest/manifest"
 	"github.com/wallproof/wallproof/attest/packet"
 	"github.com/wallproof/wallproof/attest/packettest"
@@ -80,7 +81,7 @@ func unmet(list ...int) packettest.Option {
 }
 
 func isolation(name, fact string) packettest.Option {
-	return packettest.Run(func(r *manifest.Run) { r.Driver.Isolation = map[string]string{"kernel": "own", name: fact} })
+	return packettest.Run(func(r *manifest.Run) { r.Driver.Isolation[name] = fact })
 }
 
 func files(fn func(packet.Memory)) packettest.Option { return packettest.Files(fn) }
@@ -152,7 +153,27 @@ func TestForgedMeaning(t *testing.T) {
 
 		{"a crash called not applicable, others ran", []packettest.Option{with6(), unmet(1)}, verify.Invalid, verify.CodeNotApplicable},
 		{"unmet for two facts", []packettest.Option{packettest.NotApplicable(), with6(), packettest.Planned(func(e []manifest.Technique) { e[1].Fact = "it was Monday" })}, verify.Invalid, verify.CodeNotApplicable},
-		{"unmet, and measured inside", []packettest.Option{packettest.NotApplicable(), with6(), isolation("ipv6", "yes")}, verify.Invalid, verify.CodeNotApplicable},
+		{"unmet, and measured inside", []packettest.Option{with6(), unmet(0, 1, 2, 3)}, verify.Invalid, verify.CodeNotApplicable},
+		{"unmet, as measured inside", []packettest.Option{packettest.NotApplicable(), with6()}, verify.VerdictHeld, verify.CodeVectorOpen},
+		{"no facts of the isolation", []packettest.Option{packettest.Run(func(r *manifest.Run) { r.Driver.Isolation = map[string]string{} })}, verify.Invalid, verify.CodeRunFact},
+		{"a fact of the isolation emptied", []packettest.Option{isolation("capEff", "")}, verify.Invalid, verify.CodeRunFact},
+		{"no kernel inside", []packettest.Option{isolation("kernelVersion", "")}, verify.Invalid, verify.CodeRunFact},
+		{"the host's kernel called its own", []packettest.Option{isolation("kernelVersion", "Linux version "+packettest.Kernel+" (root@host)")}, verify.Invalid, verify.CodeManifestRun},
+		{"its own kernel called the host's", []packettest.Option{isolation("kernel", "shared")}, verify.Invalid, verify.CodeManifestRun},
+		{"no proxy version", []packettest.Option{packettest.Run(func(r *manifest.Run) { r.Proxy.Version = "" })}, verify.Invalid, verify.CodeRunFact},
+		{"no proxy configuration", []packettest.Option{packettest.Run(func(r *manifest.Run) { r.Proxy.ConfigDigest = "" })}, verify.Invalid, verify.CodeRunFact},
+		{"no probe", []packettest.Option{packettest.Run(func(r *manifest.Run) { r.ProbeDigest = "" })}, verify.Invalid, verify.CodeRunFact},
+		{"no kernel of the host", []packettest.Option{packettest.Run(func(r *manifest.Run) { r.Host.Kernel = "" })}, verify.Invalid, verify.CodeRunFact},
+		{"nothing substituted", []packettest.Option{packettest.Run(func(r *manifest.Run) { r.Substitutions = []string{} })}, verify.Invalid, verify.CodeRunFact},
+		{"the canaries not mentioned", []packettest.Option{packettest.Run(func(r *manifest.Run) { r.Substitutions = r.Substitutions[:3] })}, verify.Invalid, verify.CodeRunFact},
+		{"a foreign platform", []packettest.Option{packettest.Run(func(r *manifest.Run) { r.Image.Platform = "linux/arm64" })}, verify.Invalid, verify.CodeManifestRun},
+		{"a technique left out in silence", []packettest.Option{packettest.Skip(required("NET")), packettest.Run(func(r *manifest.Run) { r.Selection = nil })}, verify.Invalid, verify.CodeTechniqueMissing},
+		{"a technique that was not selected", []packettest.Option{packettest.Run(func(r *manifest.Run) { r.Selection = &manifest.Selection{Skip: []string{required("NET")}} })}, verify.Invalid, verify.CodeTechniqueMissing},
+		{"a denial that the proxy did not log", []packettest.Option{each(func(o *manifest.Observation) {
+			if o.Side == manifest.SideFilter {
+				o.Side, o.Host, o.Rule = manifest.SideProxy, "evil.example.org", "block-entry"
+			}
+		})}, verify.Invalid, verify.CodeProxyLog},
 		{"a fact without a requirement", []packettest.Option{packettest.Planned(func(e []manifest.Technique) { e[1].Fact = "it was Monday" })}, verify.Invalid, verify.CodeNotApplicable},
 
 		{"another side", []packettest.Option{seen(manifest.Observation{Side: "Witness", Service: "collector"})}, verify.Invalid, verify.CodeObservationsMalformed},
@@ -174,6 +195,7 @@ func TestForgedMeaning(t *testing.T) {
 		})}, verify.Invalid, verify.CodeObservationsMalformed},
 
 		{"a canary in nobody's name", []packettest.Option{seen(outside)}, verify.VerdictHeld, verify.CodeEscapeUnclaimed},
+		{"a canary in nobody's name is a critical escape", []packettest.Option{seen(outside)}, verify.VerdictHeld, verify.CodeCriticalEscape},
 		{"a canary in a heartbeat's name", []packettest.Option{seen(named(outside, beatNonce("work", judge.After)))}, verify.VerdictHeld, verify.CodeEscapeUnclaimed},
 		{"a canary where the policy injects it", []packettest.Option{seen(at(outside, "allowed"))}, verify.Valid, verify.CodeBatteryOK},
 
@@ -227,6 +249,56 @@ func TestForgedMeaning(t *testing.T) {
 		})}, verify.Invalid, verify.CodeRunLength},
 	} {
 		t.Run(c.name, func(t *testing.T) { wantCode(t, forged(t, c.options...), c.verdict, c.code) })
+	}
+}
+
+// What the operator only asserts is shown as such, and is no external result.
+func TestRedTeamOnlyAsserted(t *testing.T) {
+	in := smallPacket(t).Input()
+	wantCode(t, verify.Verify(in), verify.Valid, verify.CodeRedTeamAsserted)
+	in.Require = []verify.Requirement{verify.RequireRedTeam}
+	wantCode(t, verify.Verify(in), verify.VerdictHeld, verify.CodeRedTeamOnlyAsserted)
+}
+
+// An escape that is not critical takes out what it contradicts, and nothing else:
+// the re-run confirms the rest, and says so.
+func TestRerunInPart(t *testing.T) {
+	i := slices.IndexFunc(small(), func(c catalog.Technique) bool { return c.Severity != catalog.Critical })
+	escape := packettest.Escape(small()[i].ID)
+	p := smallPacket(t, escape)
+	r := verify.Verify(p.Input())
+	wantCode(t, r, verify.VerdictHeld, verify.CodeRerunPartial)
+	if !r.Partial() || len(r.Failed()) != 1 || r.Failed()[0].Code != verify.CodeEscape {
+		t.Errorf("more than the escape holds:%s", explain(r))
+	}
+	if r := verify.Verify(smallPacket(t, escape, packettest.FailedRerun()).Input()); r.Partial() {
+		t.Errorf("a re-run that failed holds nothing:%s", explain(r))
+	}
+	critical := slices.IndexFunc(small(), func(c catalog.Technique) bool { return c.Severity == catalog.Critical })
+	wantCode(t, verify.Verify(smallPacket(t, packettest.Escape(small()[critical].ID)).Input()), verify.VerdictHeld, verify.CodeRerunFailed)
+	// Nobody confirms that nothing escaped where something did, or the reverse.
+	for _, c := range []struct {
+		p     *packettest.Packet
+		level verify.Verdict
+	}{{p, verify.Valid}, {smallPacket(t), verify.VerdictHeld}} {
+		in := c.p.Input()
+		in.WithoutRerun = true
+		report := verify.Verify(in)
+		report.Verdict = c.level
+		if c.level == verify.VerdictHeld {
+			report.Checks = append(report.Checks, verify.Check{Status: verify.Held, Code: verify.CodeEscape})
+		}
+		signer, err := attest.NewKeySigner(c.p.Key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		rerun, err := attest.SignVerification(t.Context(), report, signer, "0.1.0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		in = c.p.Input()
+		in.Verification = rerun.Bundle
+		wantCode(t, verify.Verify(in), verify.Invalid, verify.CodeRerunLevel)
 	}
 }
 

@@ -2,74 +2,50 @@ package verify
 
 import (
 	"fmt"
+	"maps"
 
-	"github.com/wallproof/wallproof/attest/manifest"
-	"github.com/wallproof/wallproof/attest/packet"
+	"github.com/wallproof/wallproof/battery/parts"
 	"github.com/wallproof/wallproof/probes/catalog"
 )
 
-// applicable checks what is said not to apply. A requirement is met or not met
-// by the whole run, so one that is unmet takes every variant that needs it out,
-// with the same fact, and no variant that ran needs it. Of several unmet
-// requirements a variant names the first. Where entry 0 has what was measured
-// inside, that must not say the contrary.
+// applicable plans the battery again, from the packet's own policy and the facts
+// of entry 0, and compares: what is said not to apply must be what does not, for
+// the same reason and with the same fact, and what ran must be what applies.
 func (i *inspection) applicable() {
-	entries := i.derived.Manifest.Techniques
-	facts := map[catalog.Requirement]string{}
-	for n, e := range entries {
-		if e.NotApplicable == "" {
-			if e.Fact != "" {
-				i.fail(CheckOutcomes, CodeNotApplicable, nameOf(e)+" applies and has a fact why it does not", entryAt(n))
-			}
+	unmet := parts.UnmetByStack(i.derived.Manifest.Run.Driver.Isolation)
+	maps.Copy(unmet, i.unmetByPolicy())
+	differ := 0
+	for n, e := range i.derived.Manifest.Techniques {
+		want, fact := unmet.First(i.known.by[e.Technique], e.Variant)
+		if want == catalog.Requirement(e.NotApplicable) && fact == e.Fact {
 			continue
 		}
-		r := catalog.Requirement(e.NotApplicable)
-		fact, seen := facts[r]
-		if seen && fact != e.Fact {
-			i.fail(CheckOutcomes, CodeNotApplicable, fmt.Sprintf("%s: requirement %.60s is unmet for another fact than elsewhere", nameOf(e), r), entryAt(n))
-			return
-		}
-		facts[r] = e.Fact
-	}
-	for n, e := range entries {
-		want := firstUnmet(i.known.by[e.Technique].RequiresOf(e.Variant), facts)
-		if want != catalog.Requirement(e.NotApplicable) {
-			i.fail(CheckOutcomes, CodeNotApplicable, fmt.Sprintf("%s says %q of what it requires and is unmet, the other entries give %q", nameOf(e), e.NotApplicable, want), entryAt(n))
-			return
-		}
-	}
-	i.measured(facts)
-}
-
-// firstUnmet is the first of a variant's requirements that is unmet, or "".
-func firstUnmet(list []catalog.Requirement, unmet map[catalog.Requirement]string) catalog.Requirement {
-	for _, r := range list {
-		if _, ok := unmet[r]; ok {
-			return r
-		}
-	}
-	return ""
-}
-
-// measured holds what is said to be unmet against the facts of entry 0.
-func (i *inspection) measured(unmet map[catalog.Requirement]string) {
-	run := i.derived.Manifest.Run
-	for r := range unmet {
-		if met(r, run) {
-			i.fail(CheckOutcomes, CodeNotApplicable, fmt.Sprintf("requirement %s is said to be unmet, but entry 0 says that it was there", r), packet.ManifestFile+":1")
+		if differ++; differ <= maxListed {
+			i.fail(CheckOutcomes, CodeNotApplicable, fmt.Sprintf("%s is recorded with unmet requirement %s; policy and entry 0 give %s",
+				nameOf(e), requirement(e.NotApplicable, e.Fact), requirement(string(want), fact)), entryAt(n))
 		}
 	}
 }
 
-// met tells whether what was measured inside shows that a requirement is met.
-func met(r catalog.Requirement, run manifest.Run) bool {
-	facts := run.Driver.Isolation
-	switch r {
-	case catalog.NeedsIPv6:
-		return facts["ipv6"] == "yes"
-	case catalog.NeedsRoot:
-		return facts["uid"] == "0"
+// requirement is how a line names a requirement that is not met.
+func requirement(name, fact string) string {
+	if name == "" && fact == "" {
+		return "none"
 	}
-	name := r.Fact()
-	return name != "" && facts[name] == "yes"
+	return fmt.Sprintf("%.60q (%.120s)", name, fact)
+}
+
+// unmetByPolicy are the requirements that the packet's policy does not meet. Of a
+// policy that cannot be read here, which has a line of its own, the entries tell.
+func (i *inspection) unmetByPolicy() parts.Unmet {
+	if i.parts != nil {
+		return i.parts.Unmet()
+	}
+	out := parts.Unmet{}
+	for _, e := range i.derived.Manifest.Techniques {
+		if r := catalog.Requirement(e.NotApplicable); r.OfPolicy() {
+			out[r] = e.Fact
+		}
+	}
+	return out
 }

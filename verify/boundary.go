@@ -59,7 +59,7 @@ func (d *Derived) battery() predicate.Battery {
 		Head: m.Summary.Head, Count: m.Summary.Count, MerkleRoot: m.Summary.MerkleRoot,
 		CatalogDigest: m.Run.CatalogDigest, Totals: m.Terminal.Totals,
 		Vectors:         []predicate.Vector{},
-		CriticalEscapes: judge.CriticalEscapes(d.catalogue, d.Judged),
+		CriticalEscapes: judge.CriticalEscapes(d.catalogue, d.Judged) + d.unclaimed,
 		Permitted:       []predicate.PermittedArrival{},
 	}
 	for _, v := range d.Vectors {

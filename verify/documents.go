@@ -7,6 +7,7 @@ import (
 
 	"github.com/wallproof/wallproof/attest/manifest"
 	"github.com/wallproof/wallproof/attest/packet"
+	"github.com/wallproof/wallproof/battery/parts"
 	"github.com/wallproof/wallproof/internal/canon"
 	"github.com/wallproof/wallproof/policy"
 )
@@ -26,7 +27,6 @@ func observationCode(err error) Code {
 // documents reads the single documents of the packet. Only what is malformed is
 // reported here; what they mean is judged with the claims.
 func (i *inspection) documents() {
-	i.policy()
 	i.redaction()
 	i.threatModel()
 	i.redTeam()
@@ -67,6 +67,8 @@ func (i *inspection) enforceable(canonical []byte) {
 		i.fail(CheckClaims, CodePolicyForm, err.Error(), packet.PolicyFile)
 		return
 	}
+	t := parts.Of(e, p)
+	i.parts = &t
 	state := i.derived.Manifest.Run.Enforcement.State
 	if nothing := e.NothingToEnforce(); (nothing && state == manifest.EnforcementEnforced) || (!nothing && state == manifest.EnforcementNothing) {
 		i.fail(CheckEnforcement, CodeEnforcementOther, fmt.Sprintf("the run says %q, but whether the policy has nothing to enforce is %t", state, nothing), packet.PolicyFile)

@@ -4,21 +4,50 @@ import (
 	"io/fs"
 
 	"github.com/wallproof/wallproof/attest/manifest"
+	"github.com/wallproof/wallproof/attest/packet"
+	"github.com/wallproof/wallproof/attest/predicate"
 	"github.com/wallproof/wallproof/battery/judge"
 	"github.com/wallproof/wallproof/probes/catalog"
 )
 
-// ForgeDerived reads a packet as Inspect does, but takes what is recorded for
-// true and goes on after faults: what somebody with the trusted key who wants to
-// sign a false packet would do. It is nil where the packet cannot be read at all.
-func ForgeDerived(p fs.FS, catalogue []catalog.Technique) *Derived {
-	i := inspection{packet: p, known: know(catalogue)}
-	i.run(nil)
-	d := i.derived
-	if d.Manifest == nil || d.Redaction == nil || d.Files == nil {
-		return nil
+// ForgeBoundary is the predicate that somebody with the trusted key would sign
+// over a false packet: the index of its files as they are, everything else
+// derived from them as far as they can be read, what is recorded taken for true,
+// and the rest as it was in an earlier predicate. ok is false where the files
+// cannot be listed.
+func ForgeBoundary(p fs.FS, list []catalog.Technique, old predicate.Boundary) (b predicate.Boundary, ok bool) {
+	i := inspection{packet: p, known: know(list)}
+	d := &i.derived
+	d.catalogue = list
+	var err error
+	if d.Files, err = packet.Index(p); err != nil {
+		return b, false
 	}
+	b = old
+	b.Files = d.Files
+	f, err := packet.Open(p, packet.ManifestFile)
+	if err != nil {
+		return b, true
+	}
+	defer f.Close()
+	if d.Manifest, err = manifest.Read(f); err != nil {
+		return b, true
+	}
+	i.policy()
+	i.observations()
+	i.threatModel()
+	i.redTeam()
+	proof, data, err := packet.ReadRedaction(p)
+	d.Redaction, d.redactionDigest = &proof, digestOf(data)
 	d.Judged = append([]manifest.Technique(nil), d.Manifest.Techniques...)
-	d.Vectors = judge.Vectors(catalogue, d.Judged)
-	return &d
+	d.Vectors = judge.Vectors(list, d.Judged)
+	b = d.Boundary()
+	if err != nil {
+		b.Redaction = old.Redaction
+	}
+	if b.Policy.Digest == "" {
+		b.Policy = old.Policy
+	}
+	b.Attested, b.Expires, b.Signing = old.Attested, old.Expires, old.Signing
+	return b, true
 }

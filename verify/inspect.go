@@ -10,6 +10,7 @@ import (
 	"github.com/wallproof/wallproof/attest/packet"
 	"github.com/wallproof/wallproof/attest/predicate"
 	"github.com/wallproof/wallproof/battery/judge"
+	"github.com/wallproof/wallproof/battery/parts"
 	"github.com/wallproof/wallproof/internal/canon"
 	"github.com/wallproof/wallproof/probes/catalog"
 )
@@ -29,6 +30,7 @@ type Derived struct {
 
 	catalogue       []catalog.Technique
 	redactionDigest string
+	unclaimed       int64 // canaries that got out in the name of no attempt
 }
 
 // Inspect reads a packet that carries no statement yet. Every fault is a failing
@@ -48,6 +50,7 @@ type inspection struct {
 	lines
 	packet  fs.FS
 	known   *known
+	parts   *parts.Parts // of the packet's policy, nil where it cannot be read
 	derived Derived
 	// authentic tells which files have the content that was signed. Nil means
 	// that there is no statement and every file counts.
@@ -74,8 +77,10 @@ func (i *inspection) run(b *predicate.Boundary) {
 		}
 		return
 	}
+	i.policy()
 	i.observations()
 	i.filterLog()
+	i.proxyLog()
 	i.judgeAgain()
 	i.documents()
 }
@@ -151,6 +156,10 @@ func (i *inspection) manifest(b *predicate.Boundary) bool {
 	}
 	i.derived.Manifest = m
 	if b != nil && !i.sameHead(m.Summary, b.Battery) {
+		return false
+	}
+	if fact := missingFact(m.Run); fact != "" {
+		i.fail(CheckManifest, CodeRunFact, "entry 0: "+fact+"; every run records it", packet.ManifestFile+":1")
 		return false
 	}
 	if fault := runFault(m.Run); fault != "" {

@@ -68,6 +68,9 @@ func (i *inspection) readSide(s side) (seenSide, bool) {
 		if at.Before(window[0]) || at.After(window[1]) {
 			return fmt.Errorf("%w: observation %d is of %s", errOutsideRun, len(seen.all), o.Time)
 		}
+		if n := len(seen.all); n > 0 && packet.CompareObservations(seen.all[n-1], o) > 0 {
+			return fmt.Errorf("observation %d stands before one that it follows", n)
+		}
 		seen.times = append(seen.times, at)
 		seen.all = append(seen.all, o)
 		seen.by[o.Nonce] = append(seen.by[o.Nonce], o)

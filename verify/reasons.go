@@ -81,6 +81,7 @@ const (
 	CodeManifestCount   Code = "manifest-count-differs"
 	CodeManifestRoot    Code = "manifest-root-differs"
 	CodeManifestRun     Code = "manifest-run-malformed"
+	CodeRunFact         Code = "run-fact-missing"
 	CodeManifestRowOK   Code = "manifest-row-included"
 	CodeManifestRow     Code = "manifest-row-not-included"
 	// The other codes of this check are those of manifest.Reason and
@@ -97,11 +98,14 @@ const (
 	CodeHeartbeatOrder        Code = "heartbeat-order"
 	CodeSandbox               Code = "sandbox-differs"
 	CodeFilterLog             Code = "filter-log-differs"
+	CodeProxyLog              Code = "proxy-log-differs"
 	CodeRunLength             Code = "run-too-long"
 
 	CodeCatalogueOK        Code = "catalogue-known"
 	CodeCatalogueUnknown   Code = "catalogue-unknown"
 	CodeCatalogueTechnique Code = "catalogue-technique"
+	CodeTechniqueMissing   Code = "technique-missing"
+	CodeTechniqueOrder     Code = "technique-order"
 
 	CodeOutcomesOK     Code = "outcomes-judged"
 	CodeOutcomesDiffer Code = "outcome-differs"
@@ -177,6 +181,8 @@ const (
 	CodeRerunFuture      Code = "rerun-in-future"
 	CodeRerunLabel       Code = "rerun-label"
 	CodeRerunIndependent Code = "rerun-not-independent"
+	CodeRerunLevel       Code = "rerun-level"
+	CodeRerunPartial     Code = "rerun-passed-in-part"
 )
 
 // Codes of documents that come with the claim.
@@ -192,6 +198,8 @@ const (
 	CodeRedTeamUnverified Code = "red-team-signature-not-checked"
 	CodeRedTeamTime       Code = "red-team-time"
 	CodeRedTeamKey        Code = "red-team-key-not-given"
+	// CodeRedTeamOnlyAsserted holds where an external result is required.
+	CodeRedTeamOnlyAsserted Code = "red-team-only-asserted"
 
 	CodeThreatModelOK        Code = "threat-model-bound"
 	CodeThreatModelNone      Code = "threat-model-not-provided"

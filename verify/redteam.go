@@ -44,6 +44,8 @@ func (v *verification) redTeam() {
 		v.hold(CheckRedTeam, CodeRedTeamKey, "a red-team result is required, and its own signature was not checked: give the red team's key", packet.RedTeamFile)
 	case r.Attestor == predicate.RedTeamSigned:
 		v.skip(CheckRedTeam, CodeRedTeamUnverified, fmt.Sprintf("engagement %.100q, no critical escape, only asserted: the red team's own signature was not checked, give its key", r.Engagement), packet.RedTeamFile)
+	case v.auth.requires(RequireRedTeam):
+		v.hold(CheckRedTeam, CodeRedTeamOnlyAsserted, fmt.Sprintf("engagement %.100q: an external result is required, and nobody but the operator vouches for this one", r.Engagement), packet.RedTeamFile)
 	default:
 		v.pass(CheckRedTeam, CodeRedTeamAsserted, fmt.Sprintf("engagement %.100q, no critical escape, as the operator asserts", r.Engagement), packet.RedTeamFile)
 	}

@@ -1,6 +1,8 @@
 package verify
 
 import (
+	"slices"
+
 	"github.com/wallproof/wallproof/attest/manifest"
 	"github.com/wallproof/wallproof/attest/packet"
 	"github.com/wallproof/wallproof/attest/predicate"
@@ -150,6 +152,25 @@ func (r Report) Has(code Code) bool {
 		}
 	}
 	return false
+}
+
+// Partial reports whether nothing but escapes that are not critical holds the
+// claim: they take out the invariant, edge and row that they contradict, and
+// leave the rest.
+func (r Report) Partial() bool {
+	held := r.Failed()
+	return r.Verdict == VerdictHeld && len(held) > 0 && !slices.ContainsFunc(held, func(c Check) bool { return c.Code != CodeEscape })
+}
+
+// Level is the level that a re-run with this report confirms, or "" for none.
+func (r Report) Level() string {
+	switch {
+	case r.Verdict == Valid:
+		return predicate.LevelBoundary
+	case r.Partial():
+		return predicate.LevelPartial
+	}
+	return ""
 }
 
 // verdict derives the verdict from the lines.

@@ -4,10 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 
 	"github.com/wallproof/wallproof/attest/manifest"
 	"github.com/wallproof/wallproof/attest/packet"
 	"github.com/wallproof/wallproof/attest/predicate"
+	"github.com/wallproof/wallproof/battery/judge"
 )
 
 // rerun checks the verifier's signed re-run. One that is missing or says
@@ -118,7 +120,8 @@ func policyHex(b predicate.Boundary) string {
 func (v *verification) judgeRerun(r *Rerun) {
 	at, err := manifest.ParseTime(r.VSA.TimeVerified)
 	attested, err2 := manifest.ParseTime(v.boundary.Attested)
-	passed := r.VSA.VerificationResult == predicate.ResultPassed && len(r.VSA.VerifiedLevels) == 1 && r.VSA.VerifiedLevels[0] == predicate.LevelBoundary
+	level := levelOf(r)
+	passed := r.VSA.VerificationResult == predicate.ResultPassed && level != ""
 	failed := r.VSA.VerificationResult == predicate.ResultFailed && len(r.VSA.VerifiedLevels) == 0
 	switch {
 	case err != nil || err2 != nil:
@@ -127,17 +130,45 @@ func (v *verification) judgeRerun(r *Rerun) {
 		v.fail(CheckRerun, CodeRerunInvalid, fmt.Sprintf("result %.40q with levels %.100v", r.VSA.VerificationResult, r.VSA.VerifiedLevels), packet.VerificationFile)
 	case failed:
 		v.hold(CheckRerun, CodeRerunFailed, "the verifier's re-run of "+r.VSA.TimeVerified+" failed", packet.VerificationFile)
+	case (level == predicate.LevelPartial) != v.escaped():
+		v.fail(CheckRerun, CodeRerunLevel, fmt.Sprintf("the re-run confirms level %s, whether something escaped is %t", level, v.escaped()), packet.VerificationFile)
 	case at.Before(attested.Add(-ClockSkew)):
 		v.fail(CheckRerun, CodeRerunStale, "the re-run of "+r.VSA.TimeVerified+" is older than the attestation", packet.VerificationFile)
 	case at.After(v.in.At.Add(ClockSkew)):
 		v.hold(CheckRerun, CodeRerunFuture, "the re-run of "+r.VSA.TimeVerified+" lies in the future", packet.VerificationFile)
 	case r.Self && v.auth.requires(RequireIndependent):
 		v.hold(CheckRerun, CodeRerunIndependent, "the re-run was signed by the attester itself, and an independent one is required", packet.VerificationFile)
+	case level == predicate.LevelPartial:
+		v.pass(CheckRerun, CodeRerunPartial, "re-run on "+r.VSA.TimeVerified+" by "+r.name()+": all but what the escapes contradict", packet.VerificationFile)
 	case r.Self:
 		v.pass(CheckRerun, CodeRerunSelf, "re-run on "+r.VSA.TimeVerified+", by the attester itself (self)", packet.VerificationFile)
 	default:
 		v.pass(CheckRerun, CodeRerunOK, "re-run on "+r.VSA.TimeVerified+" by "+r.Signer.name(), packet.VerificationFile)
 	}
+}
+
+// levelOf is the one level that a re-run confirms, or "" where it is none of
+// ours.
+func levelOf(r *Rerun) string {
+	for _, level := range []string{predicate.LevelBoundary, predicate.LevelPartial} {
+		if slices.Equal(r.VSA.VerifiedLevels, []string{level}) {
+			return level
+		}
+	}
+	return ""
+}
+
+// escaped reports whether any vector is attested to have been escaped from.
+func (v *verification) escaped() bool {
+	return slices.ContainsFunc(v.boundary.Battery.Vectors, func(x predicate.Vector) bool { return x.Outcome == string(judge.Escaped) })
+}
+
+// name is how a line names who made a re-run.
+func (r *Rerun) name() string {
+	if r.Self {
+		return "the attester itself (self)"
+	}
+	return r.Signer.name()
 }
 
 // name is how a line names a signer.

@@ -47,12 +47,22 @@ func runFault(r manifest.Run) string {
 		return fmt.Sprintf("image.platform %.60q is not os/architecture", r.Image.Platform)
 	case !runIDForm.MatchString(r.RunID):
 		return fmt.Sprintf("runId %.60q is not a plain name", r.RunID)
-	case r.Image.Reference == "" || r.Driver.Name == "":
-		return "image.reference or driver.name is empty"
+	case !onHost(r.Image.Platform, r.Host.Arch):
+		return fmt.Sprintf("image.platform %.60q does not run on a host of architecture %.40q", r.Image.Platform, r.Host.Arch)
+	case r.Enforcement.State == manifest.EnforcementEnforced && r.Enforcement.Reason != "":
+		return "enforcement has a reason why it should not have been in force, and was"
 	case len(slices.Compact(slices.Sorted(slices.Values(r.Substitutions)))) != len(r.Substitutions):
 		return "a substitution is listed twice"
 	}
-	return ""
+	return kernelFault(r)
+}
+
+// onHost tells whether an image for a platform runs on a machine of an
+// architecture: the battery runs no foreign ones.
+func onHost(platform, arch string) bool {
+	rest, ok := strings.CutPrefix(platform, "linux/")
+	machine, _, _ := strings.Cut(rest, "/")
+	return ok && machine == arch
 }
 
 // referenceFits tells whether a reference that pins a digest pins that of the

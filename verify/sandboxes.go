@@ -90,10 +90,11 @@ func (s span) precedes(o span) bool {
 var permittedServices = []string{paths.ServiceAllowed, paths.ServiceForge, paths.ServiceRegistry, paths.ServiceModel}
 
 // unclaimed holds the claim when a canary got out in the name of no attempt: no
-// entry carries it, and it is an escape nevertheless.
+// entry carries it, and it is a critical escape nevertheless.
 func (i *inspection) unclaimed(o manifest.Observation, evidence string) {
 	if len(o.Obtained) == 0 || (o.Side == manifest.SideWitness && slices.Contains(permittedServices, o.Service)) {
 		return
 	}
+	i.derived.unclaimed++
 	i.hold(CheckBattery, CodeEscapeUnclaimed, fmt.Sprintf("a canary was obtained at %.60q (%s) in the name of no attempt", o.Service, o.Side), evidence)
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/wallproof/wallproof/attest/manifest"
 	"github.com/wallproof/wallproof/attest/packet"
 	"github.com/wallproof/wallproof/battery/judge"
+	"github.com/wallproof/wallproof/battery/parts"
 	"github.com/wallproof/wallproof/probes/nonce"
 )
 
@@ -37,7 +38,51 @@ func (i *inspection) techniques() bool {
 		}
 		ok = false
 	}
-	return ok
+	return ok && i.complete(seen)
+}
+
+// complete checks that every variant that the run was about has an entry, and no
+// other: a technique that is left out in silence is one that was taken out.
+func (i *inspection) complete(seen map[string]bool) bool {
+	if n := i.disorder(); n >= 0 {
+		i.fail(CheckCatalogue, CodeTechniqueOrder, nameOf(i.derived.Manifest.Techniques[n])+" does not stand in the catalogue's order", entryAt(n))
+		return false
+	}
+	left := len(seen)
+	missing := 0
+	for _, t := range parts.Selected(i.known.list, i.derived.Manifest.Run.Selection) {
+		for _, v := range t.Variants {
+			if seen[t.ID+"/"+v] {
+				left--
+			} else if missing++; missing <= maxListed {
+				i.fail(CheckCatalogue, CodeTechniqueMissing, t.ID+"/"+v+" has no entry, and entry 0 names no selection that leaves it out", packet.ManifestFile)
+			}
+		}
+	}
+	if left > 0 {
+		i.fail(CheckCatalogue, CodeTechniqueMissing, fmt.Sprintf("%d entries are not of what entry 0 says was selected", left), packet.ManifestFile)
+	}
+	return missing == 0 && left == 0
+}
+
+// disorder is the number of the first entry that does not stand in the
+// catalogue's order, or −1.
+func (i *inspection) disorder() int {
+	place := map[string]int{}
+	for _, t := range i.known.list {
+		for _, v := range t.Variants {
+			place[t.ID+"/"+v] = len(place)
+		}
+	}
+	last := -1
+	for n, e := range i.derived.Manifest.Techniques {
+		at := place[e.Technique+"/"+e.Variant]
+		if at < last {
+			return n
+		}
+		last = at
+	}
+	return -1
 }
 
 // outcomes judges every entry again and compares.

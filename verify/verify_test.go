@@ -39,7 +39,7 @@ func live(t *testing.T, fn func(*predicate.Live)) []byte {
 	t.Helper()
 	l := predicate.Live{
 		Schema: predicate.LiveSchema, Generated: "2026-11-02T11:00:00Z", Image: packettest.ImageDigest, Policy: predicate.Digest([]byte(packettest.Policy)),
-		Fabric: &predicate.LiveFabric{Driver: "gvisor", Version: "20260905.0", Kernel: packettest.Kernel, Isolation: map[string]string{"kernel": "own", "seccomp": "runtime"}},
+		Fabric: &predicate.LiveFabric{Driver: "gvisor", Version: "20260905.0", Kernel: packettest.Kernel, Isolation: packettest.Isolation()},
 	}
 	fn(&l)
 	data, err := canon.Marshal(l)

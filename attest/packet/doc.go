@@ -8,7 +8,8 @@
 //	observations/control.jsonl   what both sides saw, one canonical JSON object
 //	observations/attack.jsonl    (manifest.Observation) a line
 //	logs/filter.jsonl            the packet filter before and after, one line a phase
-//	logs/…                       redacted logs of proxy and sandboxes
+//	logs/proxy.jsonl             the enforcing proxy's decisions, one a line
+//	logs/…                       other redacted logs
 //	redaction.json               proof that no secret is in the files above
 //	redteam.json                 the external red team's result (optional)
 //	threat-model.md or .json     the threat model (optional)
@@ -40,6 +41,7 @@ const (
 	ControlFile      = ObservationsDir + "/control.jsonl"
 	AttackFile       = ObservationsDir + "/attack.jsonl"
 	FilterLogFile    = LogsDir + "/filter.jsonl"
+	ProxyLogFile     = LogsDir + "/proxy.jsonl"
 )
 
 // Bounds on a packet from outside.
@@ -50,6 +52,7 @@ const (
 	MaxPathBytes  = 512
 	// MaxDocumentBytes bounds the files that are read into memory whole.
 	MaxDocumentBytes = 32 << 20
+	MaxLogBytes      = 256 << 20 // of a log that is read
 )
 
 // fixed are the files that may stand at the top level, and whether they must.

@@ -2,6 +2,7 @@ package packet
 
 import (
 	"bufio"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -27,6 +28,20 @@ func WriteObservation(w io.Writer, o manifest.Observation) error {
 	_, err = w.Write(append(line, '\n'))
 	return err
 }
+
+// CompareObservations orders the lines of an observation file: by nonce, then by
+// side, time and place. Lines that it finds equal keep the order in which they
+// were seen.
+func CompareObservations(a, b manifest.Observation) int {
+	return cmp.Or(
+		cmp.Compare(a.Nonce, b.Nonce),
+		cmp.Compare(slices.Index(sidesInOrder, a.Side), slices.Index(sidesInOrder, b.Side)),
+		cmp.Compare(a.Time, b.Time),
+		cmp.Compare(a.Service+a.Proto+a.Dest+a.Host, b.Service+b.Proto+b.Dest+b.Host),
+	)
+}
+
+var sidesInOrder = []string{manifest.SideProbe, manifest.SideRunner, manifest.SideProxy, manifest.SideFilter, manifest.SideWitness}
 
 // ReadObservations calls fn with each observation of one file, in order. Every
 // line is canonical, has the members of the schema and ends in LF.
@@ -69,7 +84,6 @@ func decodeObservation(line []byte) (manifest.Observation, error) {
 // The closed lists of an observation. A word outside of them would be one that
 // the judge does not read: an escape under another name.
 var (
-	sides = []string{manifest.SideProbe, manifest.SideWitness, manifest.SideProxy, manifest.SideFilter, manifest.SideRunner}
 	signs = []string{manifest.SignRefused, manifest.SignClosed, manifest.SignAbsent, manifest.SignTimeout, manifest.SignMissing,
 		manifest.SignReached, manifest.SignAnswered, manifest.SignSent, manifest.SignError, manifest.SignCrashed}
 	verdicts = []string{"allow", "deny", "redact", "failed"}
@@ -78,7 +92,7 @@ var (
 // checkWords refuses a side, sign or verdict that no list has, or that is not of
 // its side: signs are the probe's and the runner's, verdicts the enforcement's.
 func checkWords(o manifest.Observation) error {
-	if !slices.Contains(sides, o.Side) {
+	if !slices.Contains(sidesInOrder, o.Side) {
 		return fmt.Errorf("unknown side %.60q", o.Side)
 	}
 	for _, w := range []struct {

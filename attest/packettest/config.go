@@ -7,6 +7,7 @@ import (
 	"github.com/wallproof/wallproof/attest/manifest"
 	"github.com/wallproof/wallproof/attest/packet"
 	"github.com/wallproof/wallproof/attest/predicate"
+	"github.com/wallproof/wallproof/battery/parts"
 	"github.com/wallproof/wallproof/probes/catalog"
 )
 
@@ -36,9 +37,31 @@ const FilterLog = `{"after":{"digest":"` + OtherDigest + `","generation":2},"bef
 {"after":{"digest":"` + ImageDigest + `","generation":2},"before":{"digest":"` + ImageDigest + `","generation":2},"checks":["tcp from box work is refused and recorded"],"phase":"attack"}
 `
 
-// Policy is the default policy.canonical.json: an allowlist with one host.
-const Policy = `{"allow":[{"host":"github.com","ports":[443]}],"evaluator":1,"mode":"allowlist","on-failure":"close",` +
-	`"phases":{"setup":{"mode":"public"},"verifier":{"mode":"public"}},"version":1}`
+// Policy is the default policy.canonical.json: an allowlist that has everything
+// that any technique of the catalogue requires of a policy.
+const Policy = `{"allow":[{"host":"*.packages.example.org","methods":["GET","HEAD"],"ports":[443]},{"host":"api.example.org","ports":[443]},` +
+	`{"host":"docs.example.org","methods":["GET","POST"],"paths":["/public"],"ports":[443]},{"host":"git.example.org","ports":[443]},` +
+	`{"host":"github.com","ports":[443]},{"host":"search.example.org","ports":[443]}],"block":[{"host":"evil.example.org"}],` +
+	`"broker":[{"api":"https://git.example.org/api/v3","app":"4711","host":"git.example.org","installation":1,"lease":"600s","name":"forge","port":443,` +
+	`"repositories":[{"name":"acme/app","push":["refs/heads/agent/*"]}]}],"evaluator":1,"mode":"allowlist",` +
+	`"model":{"allow":["gpt-x"],"api":"openai","cleartext":false,"hosted-search":"refuse","secret":"PROVIDER","url":"https://model.example.org/v1"},"on-failure":"close",` +
+	`"phases":{"setup":{"mode":"public"},"verifier":{"mode":"public"}},` +
+	`"secrets":[{"inject":[{"cleartext":false,"host":"api.example.org","paths":["/"],"ports":[443],"replace-only":false,"set":[{"as":"bearer","secret":"API_TOKEN"}]}],"name":"API_TOKEN"},` +
+	`{"name":"PROVIDER"},` +
+	`{"inject":[{"cleartext":false,"host":"search.example.org","paths":["/"],"ports":[443],"replace-only":false,"set":[{"as":"header","header":"X-Api-Key","secret":"SEARCH_KEY"}]}],"name":"SEARCH_KEY"}],` +
+	`"version":1}`
+
+// Isolation are the facts of a sandbox that has everything that any technique of
+// the catalogue requires of a stack.
+func Isolation() map[string]string {
+	out := map[string]string{}
+	for _, name := range parts.Facts() {
+		out[name] = "yes"
+	}
+	out["uid"], out["seccomp"] = "0", "runtime"
+	out[parts.FactKernel], out[parts.FactKernelVersion] = parts.KernelOwn, "Linux version 4.19.0-gvisor"
+	return out
+}
 
 // ThreatModel is the default threat model.
 const ThreatModel = `---
@@ -60,7 +83,6 @@ type config struct {
 	escape        map[string]bool
 	silent        map[string]bool // techniques whose control stays silent
 	skip          map[string]bool // techniques left out of the manifest
-	notApplicable bool
 	permitted     bool
 	run           manifest.Run
 	policy        []byte
@@ -101,13 +123,22 @@ func ControlSilent(ids ...string) Option {
 	return func(c *config) { add(c.silent, ids) }
 }
 
-// Skip leaves techniques out of the manifest.
+// Skip leaves techniques out of the run, which entry 0 says.
 func Skip(ids ...string) Option {
-	return func(c *config) { add(c.skip, ids) }
+	return func(c *config) {
+		add(c.skip, ids)
+		c.run.Selection = &manifest.Selection{Skip: ids}
+	}
 }
 
 // NotApplicable makes every variant that requires IPv6 not applicable.
-func NotApplicable() Option { return func(c *config) { c.notApplicable = true } }
+func NotApplicable() Option { return Fact(parts.FactIPv6, "no IPv6 address inside") }
+
+// Fact sets a fact of the sandbox's isolation. What then does not apply is
+// recorded so.
+func Fact(name, value string) Option {
+	return func(c *config) { c.run.Driver.Isolation[name] = value }
+}
 
 // Permitted makes the attempts of techniques that go through permitted services
 // arrive there.
@@ -213,14 +244,14 @@ func newConfig() *config {
 			Image: manifest.Image{Reference: Reference, Digest: ImageDigest, IndexDigest: IndexDigest, Platform: "linux/amd64"},
 			Driver: manifest.Driver{
 				Name: "gvisor", Version: "20260905.0", ConfigDigest: OtherDigest,
-				Isolation: map[string]string{"kernel": "own", "seccomp": "runtime"},
+				Isolation: Isolation(),
 			},
 			Proxy:         manifest.Proxy{Version: "0.1.0", ConfigDigest: OtherDigest, Placement: "outside-sandbox"},
 			ProbeDigest:   OtherDigest,
 			Tool:          manifest.Tool{Version: "0.1.0"},
 			Host:          manifest.Host{Kernel: Kernel, Arch: "amd64"},
 			Enforcement:   manifest.Enforcement{State: manifest.EnforcementEnforced},
-			Substitutions: []string{"secrets: canaries", "internet: the witness's world"},
+			Substitutions: parts.Substitutions(),
 			Started:       manifest.FormatTime(Started),
 		},
 	}

@@ -3,11 +3,15 @@ package packettest
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"maps"
 	"slices"
 	"time"
 
 	"github.com/wallproof/wallproof/attest/manifest"
+	"github.com/wallproof/wallproof/attest/packet"
 	"github.com/wallproof/wallproof/battery/judge"
+	"github.com/wallproof/wallproof/battery/parts"
+	"github.com/wallproof/wallproof/policy"
 	"github.com/wallproof/wallproof/probes/catalog"
 	"github.com/wallproof/wallproof/probes/nonce"
 )
@@ -99,6 +103,7 @@ func (c *config) phases() ([]manifest.Technique, map[string][]manifest.Observati
 			}
 		}
 	}
+	unmet := c.unmet()
 	var entries []manifest.Technique
 	beat(judge.Before)
 	for n, t := range c.catalogue {
@@ -109,7 +114,7 @@ func (c *config) phases() ([]manifest.Technique, map[string][]manifest.Observati
 			continue
 		}
 		for _, variant := range t.Variants {
-			entries = append(entries, c.attempt(t, variant, rec))
+			entries = append(entries, c.attempt(t, variant, unmet, rec))
 		}
 	}
 	beat(judge.After)
@@ -119,12 +124,26 @@ func (c *config) phases() ([]manifest.Technique, map[string][]manifest.Observati
 		if c.observe != nil {
 			observations[phase] = c.observe(phase, r.all)
 		}
+		slices.SortStableFunc(observations[phase], packet.CompareObservations)
 	}
 	if c.planned != nil {
 		c.planned(entries)
 	}
 	c.judge(entries, observations)
 	return entries, observations
+}
+
+// unmet plans as the battery does. A policy that cannot be read takes nothing out.
+func (c *config) unmet() parts.Unmet {
+	out := parts.UnmetByStack(c.run.Driver.Isolation)
+	p, err := policy.ParseCanonical(c.policy)
+	if err != nil {
+		return out
+	}
+	if e, err := policy.Compile(p); err == nil {
+		maps.Copy(out, parts.Of(e, p).Unmet())
+	}
+	return out
 }
 
 // judge derives from the observations what an entry records of them, and its
@@ -160,15 +179,15 @@ func (c *config) judge(entries []manifest.Technique, observations map[string][]m
 }
 
 // attempt records one variant in both phases. The entry is judged later.
-func (c *config) attempt(t catalog.Technique, variant string, rec map[string]*recorder) manifest.Technique {
+func (c *config) attempt(t catalog.Technique, variant string, unmet parts.Unmet, rec map[string]*recorder) manifest.Technique {
 	e := manifest.Technique{Technique: t.ID, Vector: string(t.Vector), Variant: variant, Severity: string(t.Severity)}
 	sandbox := string(t.StageOf(variant))
 	control, attack := rec[nonce.PhaseControl], rec[nonce.PhaseAttack]
 	nc := nonce.New(NonceKey, c.run.RunID, t.ID, variant, nonce.PhaseControl)
 	na := nonce.New(NonceKey, c.run.RunID, t.ID, variant, nonce.PhaseAttack)
 	e.Control, e.Attack = manifest.Phase{Nonce: nc, Sandbox: sandbox}, manifest.Phase{Nonce: na, Sandbox: sandbox}
-	if c.notApplicable && slices.Contains(t.RequiresOf(variant), catalog.NeedsIPv6) {
-		e.NotApplicable, e.Fact = string(catalog.NeedsIPv6), "no IPv6 address inside"
+	if missing, fact := unmet.First(t, variant); missing != "" {
+		e.NotApplicable, e.Fact = string(missing), fact
 		return e
 	}
 	if c.silent[t.ID] {

@@ -64,7 +64,7 @@ func (c *config) signRerun(ctx context.Context, p *Packet, key crypto.Signer) er
 	in.WithoutRerun, in.At = true, c.attested.Add(time.Minute)
 	report := verify.Verify(in)
 	if c.rerun == rerunFailed {
-		report.Verdict = verify.VerdictHeld
+		report.Verdict = verify.Invalid
 	}
 	if report.Evidence == nil {
 		return nil // the statement was made unreadable on purpose

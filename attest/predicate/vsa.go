@@ -41,4 +41,7 @@ const (
 
 	// LevelBoundary is the level of a re-run that passed.
 	LevelBoundary = "WALLPROOF_TRUST_BOUNDARY_V1"
+	// LevelPartial is that of one that passed but for escapes that are not
+	// critical: what they contradict is not claimed, and the rest is.
+	LevelPartial = "WALLPROOF_TRUST_BOUNDARY_V1_WITH_ESCAPES"
 )

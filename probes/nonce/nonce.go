@@ -121,6 +121,13 @@ func FindProof(b []byte) string {
 	}
 }
 
+// Outside4 and Outside6 are where attempts without payload go that stand for the
+// open internet: the attacker's addresses, one a nonce.
+var (
+	Outside4 = netip.MustParsePrefix("99.64.0.0/10")
+	Outside6 = netip.MustParsePrefix("2a0d:5600::/32")
+)
+
 // AddrFor returns the address inside prefix that belongs to a nonce: an attempt
 // that carries no payload goes there, so that the destination alone says whose
 // it was. The first and last address of the prefix, and addresses whose last
