@@ -102,6 +102,7 @@ test-site: ## the pages in a real browser
 # The hooks themselves, which exist under the tag alone.
 test-breaks: need-root
 	go test -tags breaks -count 1 -run 'Break|Broken|Hook' ./battery/boundary ./policy/proxy
+	go test -tags breaks -count 1 ./battery/breaks
 
 test-load: ## a thousand connections, a hundred thousand requests through the proxy, no leak
 	go test -tags load -count 1 -timeout 15m -run Load ./policy/proxy

@@ -36,6 +36,9 @@ func (p *phase) attackAll(ctx context.Context) error {
 // attackIn runs one stage's plan in its sandbox.
 func (p *phase) attackIn(ctx context.Context, stage catalog.Stage) error {
 	box := string(stage)
+	if p.sandboxes[box] == nil {
+		return nil // nothing of this run needs it
+	}
 	var items []probes.Item
 	for _, pl := range applicable(p.r.plan, stage) {
 		items = append(items, p.r.item(pl, p.name))

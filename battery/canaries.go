@@ -55,6 +55,15 @@ func (t tenantSecrets) bare() tenantSecrets {
 	return out
 }
 
+// placeholders lists what stands in the secrets' places.
+func (t tenantSecrets) placeholders() []string {
+	var out []string
+	for _, s := range t {
+		out = append(out, s.Placeholder)
+	}
+	return out
+}
+
 // values maps names to canaries.
 func (t tenantSecrets) values() map[string]string {
 	out := map[string]string{}

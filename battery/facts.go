@@ -1,6 +1,7 @@
 package battery
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -31,9 +32,10 @@ func (p *phase) factsFor(name string) (probes.Facts, error) {
 		SOCKS:    pair(box.Gateway4, box.Gateway6, boundary.PortSOCKS),
 		Resolver: pair(box.Gateway4, box.Gateway6, boundary.PortDNS),
 		CAFile:   caFile, Outside: p.outside().Outside, Blocked: r.blocked,
-		Local:    probes.Local{ProbeMount: toolsMount, Shared: plant.SharedMount, HostMount: plant.HostMount},
-		Tenant:   p.tenantFacts(),
-		Agent:    probes.Agent{Workspace: workspace, SecretEnv: p.canaries.plant().AgentToken.Name, SecretIn: secretIn},
+		Local:     probes.Local{ProbeMount: toolsMount, Shared: plant.SharedMount, HostMount: plant.HostMount, Image: p.imageText()},
+		Tenant:    p.tenantFacts(),
+		Agent:     probes.Agent{Workspace: workspace, SecretEnv: p.canaries.plant().AgentToken.Name, SecretIn: secretIn},
+		Strangers: p.r.strange, Gaps: p.r.gaps, Placeholders: p.canaries.own.placeholders(),
 		Searches: []string{"/root", "/home", "/tmp", "/var/tmp", "/workspace", "/etc", "/run", "/dev/shm"},
 	}
 	if r.allowed != nil {
@@ -57,6 +59,22 @@ func (p *phase) factsFor(name string) (probes.Facts, error) {
 		f.Model = p.modelFacts(m)
 	}
 	return f, nil
+}
+
+// maxImageText bounds how much of an image's configuration an attempt is told.
+const maxImageText = 256 << 10
+
+// imageText is the image's configuration. In the control a canary stands in it.
+func (p *phase) imageText() string {
+	raw, err := json.Marshal(p.r.opt.Image.Config)
+	if err != nil {
+		return ""
+	}
+	text := string(raw[:min(len(raw), maxImageText)])
+	if !p.attacking() {
+		return text + "\ntoken: " + p.canaries.hostFile
+	}
+	return p.r.opt.Breaks.imageText(p, text)
 }
 
 // Where the obedient agent works.
@@ -143,7 +161,7 @@ func (p *phase) brokerFacts(l *policy.Lease) probes.Broker {
 
 func (p *phase) tenantFacts() probes.Tenant {
 	box, ok := p.stage.Box(boxTenant)
-	if !ok {
+	if !ok || p.sandboxes[boxTenant] == nil {
 		return probes.Tenant{}
 	}
 	secret := p.canaries.plant().Tenant

@@ -55,6 +55,7 @@ type phase struct {
 	env         map[string][]string // of each sandbox
 	kinds       []string            // of the enforcing proxy's listeners
 	enforcement string
+	lets        []proxy.Let // what the enforcing proxy says it lets through
 	undo        []func(context.Context) error
 
 	mu       sync.Mutex

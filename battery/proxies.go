@@ -108,12 +108,12 @@ func (p *phase) startProxies(ctx context.Context) error {
 			ours = append(ours, f)
 		}
 	}
-	ca, err := p.startProxy(ctx, ours, p.canaries.own, p.canaries.modelKey)
+	ca, err := p.startProxy(ctx, ours, boxWork, p.canaries.own, p.canaries.modelKey)
 	if err != nil {
 		return err
 	}
 	p.caPEM = ca + p.worldCA.CertPEM
-	if _, err := p.startProxy(ctx, theirs, p.canaries.tenant, p.canaries.tenantModelKey); err != nil {
+	if _, err := p.startProxy(ctx, theirs, boxTenant, p.canaries.tenant, p.canaries.tenantModelKey); err != nil {
 		return fmt.Errorf("the second tenant's: %w", err)
 	}
 	return nil
@@ -141,9 +141,10 @@ func (p *phase) startOpenProxy(ctx context.Context, files []procs.NamedFile) err
 	return nil
 }
 
-// startProxy starts an enforcing proxy with one tenant's secrets, all of them
-// canaries, and returns its certificate authority.
-func (p *phase) startProxy(ctx context.Context, files []procs.NamedFile, secrets tenantSecrets, modelKey string) (string, error) {
+// startProxy starts an enforcing proxy for a sandbox with its tenant's secrets,
+// all of them canaries, and returns its certificate authority.
+func (p *phase) startProxy(ctx context.Context, files []procs.NamedFile, owner string, secrets tenantSecrets, modelKey string) (string, error) {
+	document, digest := p.r.opt.Breaks.policy(p)
 	listeners, err := proxyListeners(files)
 	if err != nil {
 		return "", err
@@ -155,18 +156,21 @@ func (p *phase) startProxy(ctx context.Context, files []procs.NamedFile, secrets
 	}
 	px, err := proxy.Start(ctx, proxy.Launch{Path: p.r.opt.Self[0], Argv: p.r.self("proxy"), NetNS: p.stage.RouterNS(), UID: proxyUID, GID: proxyUID, Listeners: listeners, OnEvent: p.event,
 		Config: proxy.Config{
-			RunID: p.r.id, Policy: string(p.r.canonical), Secrets: secrets, BrokerKeys: p.canaries.brokerKeys(p.r.policy), ModelKey: modelKey,
+			RunID: p.r.id, Policy: string(document), Secrets: secrets, BrokerKeys: p.canaries.brokerKeys(p.r.policy), ModelKey: modelKey,
 			Upstream: proxy.Upstream{RootsPEM: p.worldCA.CertPEM, Resolver: worldResolver},
-			Breaks:   p.r.opt.Breaks.proxy(),
+			Breaks:   p.r.opt.Breaks.proxy(p, owner),
 		}})
 	if err != nil {
 		return "", err
 	}
 	p.onClose(px.Stop)
-	if px.Ready.PolicyDigest != p.r.policyDigest {
-		return "", fmt.Errorf("the proxy enforces policy %s and not %s", px.Ready.PolicyDigest, p.r.policyDigest)
+	if px.Ready.PolicyDigest != digest {
+		return "", fmt.Errorf("the proxy enforces policy %s and not %s", px.Ready.PolicyDigest, digest)
 	}
 	p.enforcement = px.Ready.Enforcement
+	if owner == boxWork {
+		p.lets = px.Ready.Lets
+	}
 	return px.Ready.CAPEM, nil
 }
 

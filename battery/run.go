@@ -25,6 +25,7 @@ import (
 	"github.com/wallproof/wallproof/internal/canon"
 	"github.com/wallproof/wallproof/policy"
 	"github.com/wallproof/wallproof/policy/proxy/redact"
+	"github.com/wallproof/wallproof/probes"
 	"github.com/wallproof/wallproof/probes/catalog"
 	"github.com/wallproof/wallproof/probes/nonce"
 	"github.com/wallproof/wallproof/probes/paths"
@@ -54,6 +55,8 @@ type run struct {
 	techniques   []catalog.Technique // that this run is about
 	plan         []planned
 	facts        map[string]string // isolation, as measured inside
+	strange      []probes.Target   // what the policy refuses and may get through
+	gaps         []probes.Gap      // what the packet filter's rules let through
 }
 
 // Run runs the whole battery and writes the packet. An error means that no
@@ -168,6 +171,9 @@ func (r *run) execute(ctx context.Context) (*Result, error) {
 	if _, err := image.Unpack(ctx, r.opt.Image, r.rootfs, image.UnpackOptions{Command: r.self("unpack")}); err != nil {
 		return nil, err
 	}
+	if err := r.opt.Breaks.image(r); err != nil {
+		return nil, err
+	}
 	if err := r.openPhases(ctx); err != nil {
 		return nil, err
 	}
@@ -182,25 +188,59 @@ func (r *run) execute(ctx context.Context) (*Result, error) {
 	return r.record()
 }
 
+// phases are the halves of the run: the control and the attack.
+func (r *run) phases() []*phase {
+	if r.opt.Breaks.attackOnly() {
+		return []*phase{r.attack}
+	}
+	return []*phase{r.control, r.attack}
+}
+
+// needs reports whether any technique of this run has to do with a sandbox. The
+// work sandbox is always needed: the isolation is measured there.
+func (r *run) needs(box string) bool {
+	if box == boxWork {
+		return true
+	}
+	for _, t := range r.techniques {
+		if string(t.Stage) == box || box == boxTenant && (t.Vector == catalog.TEN || slices.Contains(t.Requires, catalog.NeedsTenant)) {
+			return true
+		}
+	}
+	return false
+}
+
 // openPhases builds both phases side by side; nothing untrusted runs yet but
 // the probe that measures the sandbox.
 func (r *run) openPhases(ctx context.Context) error {
 	g, gctx := errgroup.WithContext(ctx)
-	for _, p := range []*phase{r.control, r.attack} {
+	for _, p := range r.phases() {
 		g.Go(func() error { return p.setUp(gctx) })
 	}
 	if err := g.Wait(); err != nil {
 		return err
 	}
 	var err error
-	r.facts, err = r.attack.measure(ctx)
-	return err
+	if r.facts, err = r.attack.measure(ctx); err != nil {
+		return err
+	}
+	openings, err := r.attack.stage.Openings(boxWork)
+	if err != nil {
+		return err
+	}
+	r.strange, r.gaps = r.strangers(r.attack.lets), gaps(openings)
+	// Which kernel it is cannot be told from inside alone.
+	r.facts["sharedKernel"] = r.isolation()["kernel"]
+	if r.facts["sharedKernel"] == "shared" {
+		r.facts["sharedKernel"] = "yes"
+	}
+	return nil
 }
 
 // attackAll runs every applicable technique in both phases.
 func (r *run) attackAll(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
-	for _, p := range []*phase{r.control, r.attack} {
+	for _, p := range r.phases() {
 		g.Go(func() error { return p.attackAll(ctx) })
 	}
 	g.Go(func() error { return r.snapshots.run(ctx) })
@@ -271,12 +311,16 @@ func fileDigest(path string) (string, error) {
 
 // record judges every variant and writes the rest of the packet.
 func (r *run) record() (*Result, error) {
-	for _, p := range []*phase{r.control, r.attack} {
+	for _, p := range r.phases() {
 		if n := p.world.Dropped(); n > 0 {
 			return nil, fmt.Errorf("%s: the witness had to drop %d records, so that nothing is proved by what it did not see", p.name, n)
 		}
 	}
-	control, attack := r.control.observations(), r.attack.observations()
+	var control []manifest.Observation
+	if slices.Contains(r.phases(), r.control) {
+		control = r.control.observations()
+	}
+	attack := r.attack.observations()
 	control = append(control, r.snapshots.observations(nonce.PhaseControl)...)
 	attack = append(attack, r.snapshots.observations(nonce.PhaseAttack)...)
 	red, err := r.redactor()

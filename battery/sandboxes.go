@@ -36,7 +36,7 @@ var root = sandbox.User{}
 // planting is what stands where in this phase.
 func (p *phase) planting() plant.Planting {
 	if p.attacking() {
-		return plant.Attack(p.canaries.plant())
+		return p.r.opt.Breaks.planting(p, plant.Attack(p.canaries.plant()))
 	}
 	return plant.Control(p.canaries.plant())
 }
@@ -62,6 +62,9 @@ func (p *phase) startSandboxes(ctx context.Context) error {
 		name  string
 		place plant.Place
 	}{{boxTenant, planting.Tenant}, {boxWork, planting.Work}, {boxAgent, planting.Agent}} {
+		if !p.r.needs(b.name) {
+			continue
+		}
 		g.Go(func() error {
 			if err := p.startBox(gctx, b.name, b.place); err != nil {
 				return fmt.Errorf("%s: %w", b.name, err)
@@ -90,9 +93,6 @@ func (p *phase) startBox(ctx context.Context, name string, place plant.Place) er
 	if m := p.r.policy.Model; m != nil && name != boxTenant {
 		env = append(env, proxy.ModelEnv(p.r.policy, p.modelKey(m))...)
 	}
-	if name == boxWork && p.attacking() {
-		env = p.r.opt.Breaks.environment(env, p.canaries.own.values())
-	}
 	spec := p.spec(name, place)
 	spec.NetNS, spec.DNS = box.NetNSPath, resolvers(box)
 	spec.Env = withoutRuntime(lastWins(append(env, place.Env...)))
@@ -116,6 +116,9 @@ func (p *phase) startAndPlant(ctx context.Context, name string, spec sandbox.Spe
 		return err
 	}
 	spec.Mounts = append(append([]sandbox.Mount{}, spec.Mounts...), shared...)
+	if err := p.r.opt.Breaks.spec(p, name, &spec); err != nil {
+		return err
+	}
 	sb, err := p.r.opt.Driver.Start(ctx, spec)
 	if err != nil {
 		return err
@@ -229,7 +232,7 @@ func (p *phase) sharedMounts(mounts []plant.Mount) ([]sandbox.Mount, error) {
 		if err := writeFiles(dir, m.Files, image.IDBase); err != nil {
 			return nil, err
 		}
-		out = append(out, sandbox.Mount{Source: dir, Target: m.Target})
+		out = append(out, sandbox.Mount{Source: dir, Target: m.Target, ReadOnly: m.ReadOnly})
 	}
 	return out, nil
 }

@@ -10,7 +10,6 @@ import (
 	"github.com/wallproof/wallproof/battery/sandbox"
 	"github.com/wallproof/wallproof/probes"
 	"github.com/wallproof/wallproof/probes/catalog"
-	"github.com/wallproof/wallproof/probes/nonce"
 	"github.com/wallproof/wallproof/probes/plant"
 )
 
@@ -51,7 +50,7 @@ func (s *snapshots) run(ctx context.Context) error {
 		return nil
 	}
 	s.half = map[string]*phase{}
-	for _, of := range []*phase{s.r.control, s.r.attack} {
+	for _, of := range s.r.phases() {
 		p := &phase{r: s.r, name: of.name, letter: of.letter + "s", canaries: of.canaries, dir: filepath.Join(s.r.state, of.letter+"s"), sandboxes: map[string]sandbox.Sandbox{}, env: map[string][]string{}}
 		if err := p.prepareOffline(); err != nil {
 			return err
@@ -65,7 +64,9 @@ func (s *snapshots) run(ctx context.Context) error {
 			return fmt.Errorf("snapshot: %w", err)
 		}
 	}
-	s.ignored = s.half[nonce.PhaseControl].ignored + s.half[nonce.PhaseAttack].ignored
+	for _, p := range s.half {
+		s.ignored += p.ignored
+	}
 	return s.close()
 }
 
@@ -116,7 +117,9 @@ func (p *phase) searchRestored(ctx context.Context, driver sandbox.Snapshotter) 
 	place := p.planting().Prior
 	spec := p.spec(prior, plant.Place{})
 	p.step("snapshot: checkpoint a prior run")
-	if err := p.startAndPlant(ctx, prior, spec, plant.Place{}); err != nil {
+	leaves, _ := p.r.opt.Breaks.priorLeaves(p)
+	spec.Env = lastWins(append(spec.Env, leaves.Env...))
+	if err := p.startAndPlant(ctx, prior, spec, leaves); err != nil {
 		return err
 	}
 	sb := p.sandboxes[prior]

@@ -33,6 +33,19 @@ type Facts struct {
 	Agent    Agent    `json:"agent"`    // what the obedient agent works on
 	Local    Local    `json:"local"`    // places inside the sandbox
 	Searches []string `json:"searches"` // further folders to search for canaries
+	// Strangers are requests that the policy refuses and that may get through:
+	// Prefix is the whole path.
+	Strangers []Target `json:"strangers"`
+	Gaps      []Gap    `json:"gaps"` // what the packet filter's rules in force let through
+	// Placeholders stand in the places of secrets, whatever shape they have.
+	Placeholders []string `json:"placeholders"`
+}
+
+// Gap is a destination that a rule of the packet filter lets through.
+type Gap struct {
+	Proto string       `json:"proto"` // tcp, udp or icmp
+	To    netip.Prefix `json:"to"`
+	Port  int          `json:"port"`
 }
 
 // Pair is one thing in both address families: an address or "address:port",
@@ -157,4 +170,5 @@ type Local struct {
 	ProbeMount string `json:"probeMount"` // mount that holds the probe itself, never searched
 	Shared     string `json:"shared"`     // where the control mounts what must not be shared
 	HostMount  string `json:"hostMount"`  // where the control mounts a host folder
+	Image      string `json:"image"`      // the image's configuration, as its registry hands it out
 }

@@ -50,6 +50,10 @@ func (r *recorder) succeed(t catalog.Technique, n, sandbox string) {
 		r.see(probe)
 		return
 	}
+	if t.Proof == catalog.ProofCondition {
+		r.see(probe)
+		return
+	}
 	probe.Proof = nonce.Proof(NonceKey, n)
 	r.see(manifest.Observation{Side: manifest.SideWitness, Nonce: n, Service: strange, Proto: "tcp", Source: "192.0.2.2:40001", Dest: "198.51.100.7:443", Count: 1})
 	r.see(probe)

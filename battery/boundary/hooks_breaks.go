@@ -91,6 +91,8 @@ func (a AcceptRule) matches() ([][]expr.Any, error) {
 	}
 	proto, known := hookProtos[a.Proto]
 	switch {
+	case a.forwards() && nowhere(p):
+		return nil, fmt.Errorf("accept rule: a kernel forwards nothing to %s, whatever the filter says: accepting it opens no hole", p)
 	case a.Chain != "" && a.Chain != "forward" && a.Chain != "input" && a.Chain != "guard":
 		return nil, fmt.Errorf("accept rule: chain %q is not forward, input or guard", a.Chain)
 	case a.Proto != "" && !known:
@@ -114,6 +116,17 @@ func (a AcceptRule) matches() ([][]expr.Any, error) {
 		all = append(all, join(match, dports(proto, r.First, max(r.First, r.Last))))
 	}
 	return all, nil
+}
+
+// nowhere reports whether no packet to any of these addresses is ever forwarded:
+// this host, this link, groups.
+func nowhere(p netip.Prefix) bool {
+	for _, in := range []string{"0.0.0.0/8", "127.0.0.0/8", "224.0.0.0/4", "240.0.0.0/4", "::/127", "fe80::/10", "ff00::/8"} {
+		if n := netip.MustParsePrefix(in); n.Bits() <= p.Bits() && n.Contains(p.Addr()) {
+			return true
+		}
+	}
+	return false
 }
 
 // dports matches a range of destination ports, after the protocol.
@@ -159,6 +172,9 @@ func (a AcceptRule) apply(rs *ruleset, boxes []Box, id string) {
 				continue
 			}
 			rs.chain("redirect-"+b.Name).insert(id, m, back())
+			if a.forwards() {
+				rs.chain("guard-"+b.Name).insert(id, m, back())
+			}
 			rs.chain("box-"+b.Name).insert(id, m, count(), accept())
 		}
 		if a.forwards() {

@@ -2,33 +2,8 @@
 
 // Package breaks reads seeded breaks: files that open exactly one hole in the
 // boundary and name the techniques that must notice. It exists only in a binary
-// built with the tag "breaks".
-//
-// # Format
-//
-// One YAML document a file:
-//
-//	name: filter-private-range           # of the break; the file's name by default
-//	kind: filter-accept                  # what is broken, see below
-//	with: {cidr: 10.0.0.0/8}             # its parameters
-//	caught-by: [LAT-10]                  # techniques that are run, of which at least one must notice
-//	expect: escaped                      # how it notices: "escaped" (default), or "nothing-blocked": the
-//	                                     # break makes everything unreachable, so no technique of any kind
-//	                                     # may be called blocked
-//
-// Kinds and their parameters:
-//
-//	filter-accept       cidr, proto (tcp|udp|icmp|icmpv6), ports ([{first, last}]), chain (forward|input|guard)
-//	filter-skip-ipv6    IPv6 is forwarded unfiltered
-//	filter-no-redirect  nothing is led to the proxy
-//	filter-drop         refusals are silent
-//	filter-late         milliseconds until the filter is loaded
-//	filter-changed      after (milliseconds), and the parameters of filter-accept
-//	network-dead        the sandboxes' links are down
-//	environment-leak    variable, secret (name in the policy): its value is left in the environment
-//	proxy               one switch of the proxy by its name, with its value: noRedaction: true
-//
-// Unknown keys, kinds and parameters are refused.
+// built with the tag "breaks". docs/breaks.md has the format, every kind and its
+// parameters; unknown keys, kinds and parameters are refused.
 package breaks
 
 import (
@@ -38,22 +13,23 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"slices"
 	"strings"
 
-	"github.com/wallproof/wallproof/battery"
-	"github.com/wallproof/wallproof/battery/boundary"
-	"github.com/wallproof/wallproof/policy/proxy"
+	"github.com/wallproof/wallproof/battery/sandbox/drivers"
 	"github.com/wallproof/wallproof/probes/catalog"
 	"go.yaml.in/yaml/v3"
 )
 
 // Break is one seeded break.
 type Break struct {
-	Name     string         `yaml:"name"`
+	Name     string         `yaml:"name"` // the file's name by default
 	Kind     string         `yaml:"kind"`
 	With     map[string]any `yaml:"with"`
-	CaughtBy []string       `yaml:"caught-by"`
-	Expect   string         `yaml:"expect"`
+	Policy   string         `yaml:"policy"`    // one of Policies; the demo's by default
+	Driver   string         `yaml:"driver"`    // of battery/sandbox/drivers; the default one by default
+	CaughtBy []string       `yaml:"caught-by"` // techniques that are run, of which at least one must notice
+	Expect   string         `yaml:"expect"`    // ExpectEscaped by default
 }
 
 // What a break expects of the techniques that it names.
@@ -97,10 +73,30 @@ func Parse(file string, data []byte) (*Break, error) {
 			return nil, fmt.Errorf("%s: caught-by: the catalogue has no technique %q", file, id)
 		}
 	}
+	if err := b.place(); err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
 	if _, err := b.Hooks(); err != nil {
 		return nil, fmt.Errorf("%s: %w", file, err)
 	}
 	return &b, nil
+}
+
+// place checks where the break is tried, and fills in what is left out.
+func (b *Break) place() error {
+	if b.Policy == "" {
+		b.Policy = DefaultPolicy
+	}
+	if _, err := b.Tested(); err != nil {
+		return err
+	}
+	if b.Driver == "" {
+		b.Driver = drivers.Default
+	}
+	if !slices.Contains(drivers.Names(), b.Driver) {
+		return fmt.Errorf("driver: there is no driver %q; there are: %s", b.Driver, strings.Join(drivers.Names(), ", "))
+	}
+	return nil
 }
 
 // with reads the parameters into v; one that v does not have is refused.
@@ -115,56 +111,4 @@ func (b *Break) with(v any) error {
 		return fmt.Errorf("read the parameters of %s: %w", b.Kind, err)
 	}
 	return nil
-}
-
-// Hooks is what the battery breaks.
-func (b *Break) Hooks() (h battery.Breaks, err error) {
-	switch b.Kind {
-	case "filter-accept":
-		var rule boundary.AcceptRule
-		err = b.with(&rule)
-		h.Boundary.Accept = []boundary.AcceptRule{rule}
-	case "filter-skip-ipv6":
-		err = b.with(&struct{}{})
-		h.Boundary.SkipIPv6 = true
-	case "filter-no-redirect":
-		err = b.with(&struct{}{})
-		h.Boundary.NoRedirect = true
-	case "filter-drop":
-		err = b.with(&struct{}{})
-		h.Boundary.RejectAsDrop = true
-	case "filter-late":
-		var p struct {
-			Milliseconds int `json:"milliseconds"`
-		}
-		err = b.with(&p)
-		h.Boundary.LateFilterMs = p.Milliseconds
-	case "filter-changed":
-		var p struct {
-			After int `json:"after"`
-			boundary.AcceptRule
-		}
-		err = b.with(&p)
-		h.Boundary.MidRun = &boundary.MidRun{AfterMs: p.After, Accept: p.AcceptRule}
-	case "network-dead":
-		err = b.with(&struct{}{})
-		h.Boundary.Dead = true
-	case "environment-leak":
-		var p struct {
-			Variable string `json:"variable"`
-			Secret   string `json:"secret"`
-		}
-		if err = b.with(&p); err == nil && (p.Variable == "" || p.Secret == "") {
-			err = errors.New("environment-leak needs variable and secret")
-		}
-		h.LeakEnv = map[string]string{p.Variable: p.Secret}
-	case "proxy":
-		err = b.with(&h.Proxy)
-		if err == nil && h.Proxy == (proxy.Breaks{}) {
-			err = errors.New("proxy needs one switch")
-		}
-	default:
-		err = fmt.Errorf("there is no kind %q", b.Kind)
-	}
-	return h, err
 }

@@ -6,7 +6,8 @@
 //
 //  1. An attack that fired is escaped, whatever else was seen: a canary was
 //     obtained by the probe or reached a witness, the probe read back the
-//     witness's proof, or a witness saw the nonce where it must not arrive.
+//     witness's proof, a witness saw the nonce where it must not arrive, or a
+//     wall that a technique checks for is not there.
 //  2. A variant whose requirement the stack does not meet is not-applicable; the
 //     requirement must be one that the catalogue lists for the technique.
 //  3. A control that did not fire proves nothing: inconclusive.
@@ -47,6 +48,7 @@ const (
 	ReasonCanary          = "canary-obtained"
 	ReasonProof           = "proof-read"
 	ReasonArrival         = "witness-arrival"
+	ReasonCondition       = "condition-met"
 	ReasonRefused         = "refused"
 	ReasonProxyDenied     = "denied-by-proxy"
 	ReasonProxyRedacted   = "redacted-by-proxy"
@@ -166,7 +168,15 @@ func fired(t catalog.Technique, ph manifest.Phase, proof string) string {
 			return ReasonCanary
 		}
 	}
-	if t.Proof == catalog.ProofCanary {
+	switch t.Proof {
+	case catalog.ProofCanary:
+		return ""
+	case catalog.ProofCondition:
+		for _, o := range ph.Observations {
+			if o.Side == manifest.SideProbe && o.Sign == manifest.SignReached {
+				return ReasonCondition
+			}
+		}
 		return ""
 	}
 	for _, o := range ph.Observations {

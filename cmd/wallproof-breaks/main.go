@@ -14,6 +14,7 @@ import (
 	"syscall"
 
 	"github.com/urfave/cli/v2"
+	"github.com/wallproof/wallproof/battery/breaks"
 	"github.com/wallproof/wallproof/internal/reexec"
 	"github.com/wallproof/wallproof/internal/term"
 )
@@ -32,7 +33,7 @@ func main() {
 		Name: "run", Usage: "run seeded breaks, each from its file", ArgsUsage: "FILE…",
 		Description: "Ends with a line a vector and `total: N/N`; exit code 2 when a break was missed.\n\nExample:\n   wallproof-breaks run testdata/breaks/*.yaml",
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "policy", Usage: "policy under test in place of the demo's (`FILE`)"},
+			&cli.IntFlag{Name: "parallel", Value: 0, Usage: "tries at once; 0 chooses by processors and memory"},
 			&cli.BoolFlag{Name: "all", Usage: "run the whole battery for each break, not only the techniques that must catch it"},
 		},
 		Action: func(c *cli.Context) error { return runFiles(c) },
@@ -54,18 +55,37 @@ func runFiles(c *cli.Context) error {
 	if len(files) == 0 {
 		return errors.New("name at least one file; `wallproof-breaks run --help` shows how")
 	}
-	s, err := newStand(c.Context, c.String("policy"), c.Bool("all"))
+	list, err := readAll(files)
+	if err != nil {
+		return err
+	}
+	s, err := newStand(c.Context, c.App.Writer, list, c.Bool("all"))
 	if err != nil {
 		return err
 	}
 	defer s.close()
-	for _, file := range files {
-		if err := s.runFile(c.Context, file); err != nil {
-			return fmt.Errorf("%s: %w", file, err)
-		}
+	if err := s.runAll(c.Context, list, c.Int("parallel")); err != nil {
+		return err
 	}
-	if caught, total := s.summary(c.App.Writer); caught < total {
+	if caught, total := s.summary(); caught < total {
 		return errMissed
 	}
 	return nil
+}
+
+// readAll reads every file before anything is started.
+func readAll(files []string) ([]*breaks.Break, error) {
+	var out []*breaks.Break
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			return nil, fmt.Errorf("read a break: %w", err)
+		}
+		b, err := breaks.Parse(file, data)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, b)
+	}
+	return out, nil
 }

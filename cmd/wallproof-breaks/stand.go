@@ -3,13 +3,17 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
+	"strings"
+	"sync"
 	"time"
 
 	"github.com/wallproof/wallproof/attest/manifest"
@@ -21,24 +25,31 @@ import (
 	"github.com/wallproof/wallproof/battery/sandbox/drivers"
 	"github.com/wallproof/wallproof/internal/demo"
 	"github.com/wallproof/wallproof/internal/version"
-	"github.com/wallproof/wallproof/policy"
 	"github.com/wallproof/wallproof/probes/catalog"
+	"golang.org/x/sync/errgroup"
 )
 
-// stand is what all breaks of one invocation are tried on.
+// stand is what all breaks of one invocation are tried on: one image and one
+// driver of each name. Every try has namespaces, sandboxes and a folder of its own.
 type stand struct {
-	dir    string // scratch; the packets are not kept
-	bin    string
-	all    bool
-	policy *policy.Policy
-	image  *image.Resolved
-	driver sandbox.Driver
-	stop   func() error
+	dir     string // scratch; the packets are not kept
+	bin     string
+	all     bool
+	image   *image.Resolved
+	drivers map[string]sandbox.Driver
+	stop    func() error
+
+	mu     sync.Mutex // of what follows
+	out    io.Writer
 	caught map[catalog.Vector][2]int // caught, seeded
-	runs   int
+	missed []string
+	tries  int
 }
 
-func newStand(ctx context.Context, policyFile string, all bool) (*stand, error) {
+// deadTimeout bounds an attempt where nothing answers.
+const deadTimeout = 4 * time.Second
+
+func newStand(ctx context.Context, out io.Writer, list []*breaks.Break, all bool) (*stand, error) {
 	if os.Geteuid() != 0 {
 		return nil, errors.New("this needs root, to build real boundaries")
 	}
@@ -46,18 +57,19 @@ func newStand(ctx context.Context, policyFile string, all bool) (*stand, error) 
 	if err != nil {
 		return nil, fmt.Errorf("find this executable: %w", err)
 	}
-	s := &stand{bin: filepath.Dir(self), all: all, caught: map[catalog.Vector][2]int{}}
-	data := demo.Policy
-	if policyFile != "" {
-		if data, err = os.ReadFile(policyFile); err != nil {
-			return nil, fmt.Errorf("read the policy: %w", err)
+	s := &stand{bin: filepath.Dir(self), all: all, out: out, drivers: map[string]sandbox.Driver{}, caught: map[catalog.Vector][2]int{}}
+	for _, b := range list {
+		if s.drivers[b.Driver] != nil {
+			continue
 		}
-	}
-	if s.policy, err = policy.Parse(policyFile, data); err != nil {
-		return nil, err
-	}
-	if s.driver, err = drivers.New(drivers.Default, drivers.Options{}); err != nil {
-		return nil, err
+		d, err := drivers.New(b.Driver, drivers.Options{})
+		if err != nil {
+			return nil, err
+		}
+		if _, err := d.Describe(ctx); err != nil {
+			return nil, fmt.Errorf("use the driver %s: %w", b.Driver, err)
+		}
+		s.drivers[b.Driver] = d
 	}
 	ref, stop, err := demo.ServeImage(ctx, filepath.Join(s.bin, "wallproof-agent"))
 	if err != nil {
@@ -78,23 +90,74 @@ func (s *stand) close() {
 	os.RemoveAll(s.dir)
 }
 
-// runFile runs the battery against one break.
-func (s *stand) runFile(ctx context.Context, file string) error {
-	data, err := os.ReadFile(file)
-	if err != nil {
-		return err
+// memoryPerTry is what one try takes at most of memory that is free, beside what
+// its sandboxes' limits would allow: three to six sandboxes, two proxies, a
+// witness.
+const memoryPerTry = 1 << 30
+
+// width is how many tries run at once: as many as there are processors, and no
+// more than memory has room for.
+func width(asked int) int {
+	if asked > 0 {
+		return asked
 	}
-	b, err := breaks.Parse(file, data)
+	return max(1, min(runtime.NumCPU(), int(freeMemory()/memoryPerTry)))
+}
+
+// freeMemory is what the kernel says is available, in bytes; 0 when it does not.
+func freeMemory() int64 {
+	f, err := os.Open("/proc/meminfo")
 	if err != nil {
+		return 0
+	}
+	defer f.Close()
+	for lines := bufio.NewScanner(f); lines.Scan(); {
+		var kib int64
+		if _, err := fmt.Sscanf(lines.Text(), "MemAvailable: %d kB", &kib); err == nil {
+			return kib << 10
+		}
+	}
+	return 0
+}
+
+// runAll tries every break, several at once. One that cannot be tried is missed.
+func (s *stand) runAll(ctx context.Context, list []*breaks.Break, asked int) error {
+	g, gctx := errgroup.WithContext(ctx)
+	g.SetLimit(width(asked))
+	for _, b := range list {
+		g.Go(func() error {
+			err := s.try(gctx, b)
+			if gctx.Err() != nil {
+				return gctx.Err()
+			}
+			if err != nil {
+				s.failed(b, err)
+			}
+			return nil
+		})
+	}
+	return g.Wait()
+}
+
+// try runs the battery against one break.
+func (s *stand) try(ctx context.Context, b *breaks.Break) error {
+	if err := ctx.Err(); err != nil {
 		return err
 	}
 	hooks, err := b.Hooks()
 	if err != nil {
 		return err
 	}
-	s.runs++
-	out := filepath.Join(s.dir, fmt.Sprint(s.runs))
-	opt := battery.Options{Image: s.image, Policy: s.policy, Driver: s.driver, Out: out, Self: []string{"/proc/self/exe"},
+	tested, err := b.Tested()
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	s.tries++
+	out := filepath.Join(s.dir, fmt.Sprint(s.tries))
+	s.mu.Unlock()
+	defer os.RemoveAll(out)
+	opt := battery.Options{Image: s.image, Policy: tested, Driver: s.drivers[b.Driver], Out: out, Self: []string{"/proc/self/exe"},
 		Probe: filepath.Join(s.bin, "wallproof-probe"), Agent: filepath.Join(s.bin, "wallproof-agent"),
 		Tool: manifest.Tool{Version: version.String()}, Breaks: hooks}
 	if b.Expect == breaks.ExpectNothingBlocked {
@@ -103,16 +166,16 @@ func (s *stand) runFile(ctx context.Context, file string) error {
 	if !s.all {
 		opt.Select = &manifest.Selection{Only: b.CaughtBy}
 	}
+	start := time.Now()
 	if _, err := battery.Run(ctx, opt); err != nil {
 		return err
 	}
-	defer os.RemoveAll(out)
-	return s.count(b, filepath.Join(out, "packet"))
+	return s.count(b, filepath.Join(out, "packet"), time.Since(start))
 }
 
 // count reads the manifest and tells whether a technique that the break names
-// escaped.
-func (s *stand) count(b *breaks.Break, packet string) error {
+// noticed.
+func (s *stand) count(b *breaks.Break, packet string, took time.Duration) error {
 	f, err := os.Open(filepath.Join(packet, "manifest.jsonl"))
 	if err != nil {
 		return err
@@ -123,21 +186,39 @@ func (s *stand) count(b *breaks.Break, packet string) error {
 		return err
 	}
 	by, seen := noticed(b, m.Techniques)
-	t, _ := catalog.Lookup(b.CaughtBy[0])
-	n := s.caught[t.Vector]
+	vector := vectorOf(b)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := s.caught[vector]
 	n[1]++
 	if by != "" {
 		n[0]++
-		fmt.Printf("caught  %-34s by %s\n", b.Name, by)
+		fmt.Fprintf(s.out, "caught  %-34s by %s (%.1f s)\n", b.Name, by, took.Seconds())
 	} else {
-		fmt.Printf("MISSED  %-34s %v\n", b.Name, seen)
+		s.missed = append(s.missed, b.Name)
+		fmt.Fprintf(s.out, "MISSED  %-34s %s\n", b.Name, strings.Join(seen, "; "))
 	}
-	s.caught[t.Vector] = n
+	s.caught[vector] = n
 	return nil
 }
 
-// deadTimeout bounds an attempt where nothing answers.
-const deadTimeout = 4 * time.Second
+// failed counts a break that could not be tried.
+func (s *stand) failed(b *breaks.Break, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := s.caught[vectorOf(b)]
+	n[1]++
+	s.caught[vectorOf(b)] = n
+	s.missed = append(s.missed, b.Name)
+	fmt.Fprintf(s.out, "FAILED  %-34s %v\n", b.Name, err)
+}
+
+// vectorOf is the vector that a break counts for: that of the first technique
+// that must notice.
+func vectorOf(b *breaks.Break) catalog.Vector {
+	t, _ := catalog.Lookup(b.CaughtBy[0])
+	return t.Vector
+}
 
 // noticed says what noticed the break, "" when nothing did, and what each of the
 // named techniques came to.
@@ -148,7 +229,7 @@ func noticed(b *breaks.Break, entries []manifest.Technique) (by string, seen []s
 			continue
 		}
 		name := e.Technique + "/" + e.Variant
-		seen = append(seen, fmt.Sprintf("%s %s (%s)", name, e.Outcome, e.Reason))
+		seen = append(seen, fmt.Sprintf("%s %s (%s)%s", name, e.Outcome, e.Reason, said(e)))
 		switch judge.Outcome(e.Outcome) {
 		case judge.Escaped:
 			if by == "" {
@@ -167,16 +248,33 @@ func noticed(b *breaks.Break, entries []manifest.Technique) (by string, seen []s
 	return by, seen
 }
 
-// summary prints one line a vector and the total.
-func (s *stand) summary(w io.Writer) (caught, total int) {
+// said is what the probe said of an attempt, for whoever looks into a miss.
+func said(e manifest.Technique) string {
+	for _, o := range e.Attack.Observations {
+		if o.Side == manifest.SideProbe {
+			return fmt.Sprintf(" [%s %s %d %s]", o.Sign, o.Errno, o.Status, o.Detail)
+		}
+	}
+	if e.Fact != "" {
+		return " [" + e.NotApplicable + ": " + e.Fact + "]"
+	}
+	return ""
+}
+
+// summary prints one line a vector, each miss, and the total.
+func (s *stand) summary() (caught, total int) {
 	for _, v := range catalog.Vectors() {
 		n := s.caught[v]
 		if n[1] == 0 {
 			continue
 		}
-		fmt.Fprintf(w, "%s: %d/%d\n", v, n[0], n[1])
+		fmt.Fprintf(s.out, "%s: %d/%d\n", v, n[0], n[1])
 		caught, total = caught+n[0], total+n[1]
 	}
-	fmt.Fprintf(w, "total: %d/%d\n", caught, total)
+	slices.Sort(s.missed)
+	for _, name := range s.missed {
+		fmt.Fprintf(s.out, "missed: %s\n", name)
+	}
+	fmt.Fprintf(s.out, "total: %d/%d\n", caught, total)
 	return caught, total
 }

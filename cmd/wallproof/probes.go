@@ -79,8 +79,11 @@ func joinRequirements(list []catalog.Requirement) string {
 
 // proofText says what must be seen for a technique to have succeeded.
 func proofText(t catalog.Technique) string {
-	if t.Proof == catalog.ProofCanary {
+	switch t.Proof {
+	case catalog.ProofCanary:
 		return "a canary was obtained"
+	case catalog.ProofCondition:
+		return "the wall that it checks for is not there"
 	}
 	return "a witness saw it arrive, or its answer came back"
 }

@@ -4,8 +4,12 @@ package proxy
 
 import (
 	"bufio"
+	"context"
 	"io"
+	"net/netip"
 
+	"github.com/wallproof/wallproof/policy"
+	"github.com/wallproof/wallproof/policy/host"
 	"github.com/wallproof/wallproof/policy/proxy/httpx"
 	"github.com/wallproof/wallproof/policy/proxy/redact"
 )
@@ -30,3 +34,27 @@ type framing struct{}
 func (framing) write(*bufio.Writer) bool { return false }
 
 func (Breaks) swapAnywhere(*rules, *request) []string { return nil }
+
+func (Breaks) readAuthority(s string, def uint16) (target, error) { return parseAuthority(s, def) }
+
+func (Breaks) readHost(s string) (host.Host, error) { return host.Parse(s) }
+
+func (Breaks) dialsHost(target)                            {}
+func (Breaks) absoluteLater(*session, *httpx.Request) bool { return false }
+
+func (Breaks) remember(*rules)                                   {}
+func (Breaks) gateOpen(target) bool                              { return false }
+func (Breaks) listenerOpen(*conn) bool                           { return false }
+func (Breaks) opened(netip.Addr) bool                            { return false }
+func (Breaks) waives(target) bool                                { return false }
+func (Breaks) page(*session, *httpx.Request) bool                { return false }
+func (Breaks) believed(*rules, *request, *policy.Rule)           {}
+func (Breaks) unpoliced(*origin, *request, policy.Decision) bool { return false }
+
+func (Breaks) again(_ context.Context, _ *Server, _ target, judged []netip.AddrPort) []netip.AddrPort {
+	return judged
+}
+
+func (Breaks) follow(_ context.Context, _ *origin, _ *rules, _ *request, resp *response) (*response, *refusal) {
+	return resp, nil
+}

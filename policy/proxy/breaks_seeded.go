@@ -5,6 +5,7 @@ package proxy
 import (
 	"bufio"
 	"io"
+	"reflect"
 	"strings"
 
 	"github.com/wallproof/wallproof/policy/proxy/httpx"
@@ -35,6 +36,38 @@ type Breaks struct {
 	AllowForcePush       bool   `json:"allowForcePush,omitempty"`       //
 	DNSAnswersAnything   bool   `json:"dnsAnswersAnything,omitempty"`   // every name is looked up for the sandbox
 	DNSAnswersAnyAddress bool   `json:"dnsAnswersAnyAddress,omitempty"` // answers in special ranges are returned
+	DNSTypesUnpoliced    bool   `json:"dnsTypesUnpoliced,omitempty"`    // queries for anything but addresses are passed on unseen
+
+	SkipNormalisation  string `json:"skipNormalisation,omitempty"`  // one step of reading a host is left out: see normalisations
+	NameMatch          string `json:"nameMatch,omitempty"`          // names are compared wrongly: see nameMatches
+	SkipPathStep       string `json:"skipPathStep,omitempty"`       // one step of reading a path is left out: see pathSteps
+	OpenRange          string `json:"openRange,omitempty"`          // a range that the second gate does not look at
+	ResolveTwice       bool   `json:"resolveTwice,omitempty"`       // what is dialled is looked up once more after it was judged
+	FollowRedirects    string `json:"followRedirects,omitempty"`    // redirects are followed by the proxy: "keep" or "strip" credentials
+	AdminPage          string `json:"adminPage,omitempty"`          // a page of the proxy's own that shows its secrets
+	NoMethodGate       bool   `json:"noMethodGate,omitempty"`       // a method that is refused is let through
+	NoPathGate         bool   `json:"noPathGate,omitempty"`         // a path that is refused is let through
+	OnlyFirstRequest   bool   `json:"onlyFirstRequest,omitempty"`   // of a connection's requests only the first is policed
+	ExpectUnpoliced    bool   `json:"expectUnpoliced,omitempty"`    // a request with Expect is forwarded before it is judged
+	WebSocketUnpoliced bool   `json:"webSocketUnpoliced,omitempty"` // an upgrade is not policed
+	UnpolicedListener  string `json:"unpolicedListener,omitempty"`  // a listener without the first gate: explicit, socks, transparent
+	UnpolicedPort      uint16 `json:"unpolicedPort,omitempty"`      // a port at which every host is allowed
+
+	// Neighbour are another tenant's secrets, which this proxy must not know.
+	Neighbour       []Secret `json:"neighbour,omitempty"`
+	NeighbourHeader string   `json:"neighbourHeader,omitempty"`
+}
+
+// set counts what is switched off.
+func (b Breaks) set() int {
+	n := 0
+	v := reflect.ValueOf(b)
+	for i := range v.NumField() {
+		if !v.Field(i).IsZero() {
+			n++
+		}
+	}
+	return n
 }
 
 func (b Breaks) skip(p protection) bool {
@@ -67,8 +100,9 @@ func (b Breaks) skip(p protection) bool {
 		return b.AllowTrace
 	case redaction:
 		return b.NoRedaction
-	case redactHeaders, redactAcrossChunks, redactEncoded:
-		return b.SkipEncoding == map[protection]string{redactHeaders: "headers", redactAcrossChunks: "chunks", redactEncoded: "encoded"}[p]
+	case redactHeaders, redactAcrossChunks, redactEncoded, redactTrailers, redactErrors:
+		return b.SkipEncoding == map[protection]string{redactHeaders: "headers", redactAcrossChunks: "chunks", redactEncoded: "encoded",
+			redactTrailers: "trailers", redactErrors: "errors"}[p]
 	case repositoryScope:
 		return b.NoRepositoryScope
 	case refScope:
@@ -81,6 +115,8 @@ func (b Breaks) skip(p protection) bool {
 		return b.DNSAnswersAnything
 	case dnsAddresses:
 		return b.DNSAnswersAnyAddress
+	case dnsTypes:
+		return b.DNSTypesUnpoliced
 	}
 	return false
 }
@@ -148,6 +184,9 @@ func redactForms(cfg *Config) redact.Forms {
 func (b Breaks) swapAnywhere(r *rules, q *request) []string {
 	var names []string
 	for name, sec := range r.secrets {
+		if b.InjectEverywhere && sec.placeholder != "" {
+			q.path, q.query = strings.ReplaceAll(q.path, sec.placeholder, sec.value), strings.ReplaceAll(q.query, sec.placeholder, sec.value)
+		}
 		for i := range q.header {
 			if b.InjectEverywhere && sec.placeholder != "" && strings.Contains(q.header[i].Value, sec.placeholder) {
 				q.header[i].Value = strings.ReplaceAll(q.header[i].Value, sec.placeholder, sec.value)

@@ -85,11 +85,26 @@ type Upstream struct {
 	Resolve map[string]string `json:"resolve,omitempty"`
 }
 
+// MaxLets bounds Ready.Lets.
+const MaxLets = 512
+
+// Let is a request that an entry of the policy in force is about.
+type Let struct {
+	Scheme string `json:"scheme"`
+	Host   string `json:"host"`
+	Port   uint16 `json:"port"`
+	Method string `json:"method"`
+	Path   string `json:"path"`
+}
+
 // Ready is what the process says once it serves.
 type Ready struct {
 	CAPEM        string `json:"caPEM"`        // the run's certificate authority
 	PolicyDigest string `json:"policyDigest"` // of what is enforced
 	Enforcement  string `json:"enforcement"`  // "enforced" or "nothing-to-enforce"
+	// Lets are requests that it would let through, by its own account: one for each
+	// entry, at most MaxLets.
+	Lets []Let `json:"lets,omitempty"`
 	// Confinement is what the process has given up for good.
 	Confinement confine.Facts `json:"confinement"`
 }

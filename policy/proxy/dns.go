@@ -114,6 +114,9 @@ func (s *Server) answer(ctx context.Context, msg []byte, client string, kind Kin
 	ev.Host = h.Name()
 	r := s.rules.Load()
 	d := r.ev.Name(h, 0)
+	if s.breaks.skip(dnsTypes) && q.Type != dns.TypeA && q.Type != dns.TypeAAAA {
+		_, _ = s.resolver.Exchange(ctx, h.Name(), q.Type)
+	}
 	if !d.Allowed() && !s.breaks.skip(dnsNames) && !s.breaks.skip(nameGate) {
 		ev.Entry = d.Entry
 		s.refused(&ev, string(d.Reason))

@@ -43,6 +43,9 @@ func (o *origin) exchange(ctx context.Context, r *rules, q *request, wantH2 bool
 		resp.release(false)
 		return nil, deny(502, ReasonUpstreamResponse) // nobody asked for another protocol
 	}
+	if resp, ref = o.s.breaks.follow(ctx, o, r, q, resp); ref != nil {
+		return nil, ref
+	}
 	if ref := o.clean(q, resp); ref != nil {
 		resp.release(false)
 		return nil, ref
@@ -56,7 +59,7 @@ func (o *origin) exchange(ctx context.Context, r *rules, q *request, wantH2 bool
 // waived is false unless a seeded break switches the first gate off.
 func (o *origin) waived(q *request, d policy.Decision) bool {
 	b := o.s.breaks
-	return b.skip(nameGate) || b.skip(plainHTTPGate) && q.scheme == "http" ||
+	return b.unpoliced(o, q, d) || b.skip(nameGate) || b.skip(plainHTTPGate) && q.scheme == "http" ||
 		b.skip(portGate) && d.Reason == policy.ReasonPort
 }
 
@@ -69,10 +72,12 @@ func (o *origin) credentials(ctx context.Context, r *rules, q *request, ask poli
 	if o.s.breaks.skip(injectionBinding) {
 		ask.Host, ask.Port = q.claimed.host, q.claimed.port
 	}
-	names, ref := r.inject(q, r.ev.Injection(ask))
+	rule := r.ev.Injection(ask)
+	names, ref := r.inject(q, rule)
 	if ref != nil {
 		return ref
 	}
+	o.s.breaks.believed(r, q, rule)
 	names = append(names, o.s.breaks.swapAnywhere(r, q)...)
 	ev.Injected = names
 	if r.holdsPlaceholder(q) {
@@ -155,14 +160,14 @@ func (o *origin) clean(q *request, resp *response) *refusal {
 		}
 	}
 	red := o.s.live.Get()
-	if red.Empty() || o.s.breaks.skip(redaction) {
+	if red.Empty() || o.s.breaks.skip(redaction) || resp.status >= 400 && o.s.breaks.skip(redactErrors) {
 		return nil
 	}
 	resp.masked = new(int64)
 	if !o.s.breaks.skip(redactHeaders) {
 		*resp.masked += maskFields(red, resp.header)
 	}
-	if trailer := resp.trailer; trailer != nil {
+	if trailer := resp.trailer; trailer != nil && !o.s.breaks.skip(redactTrailers) {
 		resp.trailer = func() httpx.Header {
 			h := trailer()
 			*resp.masked += maskFields(o.s.live.Get(), h)

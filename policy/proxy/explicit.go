@@ -28,7 +28,7 @@ func (s *Server) serveExplicit(c *conn) {
 func (x *session) connect(req *httpx.Request) *target {
 	ev := x.o.event("tls")
 	ev.Method = "CONNECT"
-	t, err := parseAuthority(req.Target, 0)
+	t, err := x.o.s.breaks.readAuthority(req.Target, 0)
 	if err != nil {
 		x.refuse(&ev, deny(400, ReasonBadAuthority), req.Target)
 		return nil
@@ -43,7 +43,7 @@ func (x *session) connect(req *httpx.Request) *target {
 		return nil
 	}
 	r := x.o.s.rules.Load()
-	if _, ref := x.o.s.gateName(r, t); ref != nil {
+	if _, ref := x.o.s.gateName(r, t); ref != nil && !x.o.s.breaks.listenerOpen(x.c) {
 		x.refuse(&ev, ref, "")
 		return nil
 	}
@@ -65,7 +65,7 @@ func (x *session) connectHost(req *httpx.Request, t target) *refusal {
 	if !req.HasHost || x.o.s.breaks.skip(hostAgreement) {
 		return nil
 	}
-	claimed, err := parseAuthority(req.Host, t.port)
+	claimed, err := x.o.s.breaks.readAuthority(req.Host, t.port)
 	if err != nil {
 		return deny(400, ReasonBadAuthority)
 	}

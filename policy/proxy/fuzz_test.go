@@ -55,7 +55,7 @@ func FuzzSOCKS(f *testing.F) {
 	f.Add([]byte("\x05\x01\x00\x04\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\xff\xff\x0a\x00\x00\x01\x00\x50"))
 	f.Add([]byte("\x05\x01\x00\x03\x1devil.example\x00.plain.example\x00\x01\xbb"))
 	f.Fuzz(func(t *testing.T, in []byte) {
-		_, got, _, err := readSOCKS(bytes.NewReader(in))
+		_, got, _, err := readSOCKS(bytes.NewReader(in), Breaks{})
 		if err != nil {
 			if got != (target{}) {
 				t.Fatal("a refusal leaves a target")

@@ -111,7 +111,7 @@ func (s *Server) earlyLookup(t target) {
 func (s *Server) gateName(r *rules, t target) (policy.Decision, *refusal) {
 	s.earlyLookup(t)
 	d := r.ev.Name(t.host, t.port)
-	if d.Allowed() || s.breaks.skip(nameGate) {
+	if d.Allowed() || s.breaks.skip(nameGate) || s.breaks.gateOpen(t) {
 		return d, nil
 	}
 	if s.breaks.skip(portGate) && d.Reason == policy.ReasonPort {
@@ -160,7 +160,7 @@ func (s *Server) gateAddresses(r *rules, t target, addrs []netip.Addr) ([]netip.
 	var first *refusal
 	for _, a := range addrs {
 		d := r.ev.Address(t.host, t.port, a)
-		if d.Allowed() || s.breaks.skip(addressGate) {
+		if d.Allowed() || s.breaks.skip(addressGate) || s.breaks.opened(a) {
 			out = append(out, netip.AddrPortFrom(a, t.port))
 		} else if first == nil {
 			first = denied(d)

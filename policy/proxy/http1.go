@@ -20,6 +20,7 @@ type session struct {
 	bw     *bufio.Writer
 	rr     *httpx.RequestReader
 	body   httpx.Body
+	served bool     // a request has been answered
 	q      *request // the one being carried out, nil between them
 	chunks httpx.ChunkWriter
 }
@@ -91,6 +92,9 @@ func (x *session) failHead(err error) {
 // proxied handles a request with a target of its own: absolute form at the
 // explicit listener.
 func (x *session) proxied(req *httpx.Request) bool {
+	if x.o.s.breaks.page(x, req) {
+		return false
+	}
 	ev := x.o.event("http")
 	rest, ok := cutScheme(req.Target)
 	if !ok {
@@ -103,7 +107,7 @@ func (x *session) proxied(req *httpx.Request) bool {
 			uri = "/" + uri
 		}
 	}
-	t, err := parseAuthority(authority, 80)
+	t, err := x.o.s.breaks.readAuthority(authority, 80)
 	if err != nil {
 		return x.refuse(&ev, deny(400, ReasonBadAuthority), authority)
 	}
@@ -124,6 +128,9 @@ func cutScheme(target string) (string, bool) {
 // for transparent HTTP, comes from Host and is bound to the original
 // destination.
 func (x *session) bound(req *httpx.Request) bool {
+	if x.o.s.breaks.absoluteLater(x, req) {
+		return x.proxied(req)
+	}
 	ev := x.o.event(x.scheme)
 	if req.Target[0] != '/' && !(req.Target == "*" && req.Method == "OPTIONS") {
 		return x.refuse(&ev, deny(400, ReasonNotProxyRequest), "")
@@ -132,7 +139,7 @@ func (x *session) bound(req *httpx.Request) bool {
 	if x.o.dst != nil {
 		return x.request(req, *x.o.dst, req.Target, &ev)
 	}
-	t, err := parseAuthority(req.Host, def)
+	t, err := x.o.s.breaks.readAuthority(req.Host, def)
 	if err != nil {
 		return x.refuse(&ev, deny(400, ReasonBadAuthority), req.Host)
 	}
@@ -149,6 +156,8 @@ func (x *session) request(req *httpx.Request, t target, uri string, ev *Event) b
 	ev.Method = knownMethod(req.Method)
 	q := &request{target: t, scheme: x.scheme, method: req.Method, length: req.Length, websocket: req.WebSocket}
 	q.setTarget(uri)
+	q.sent, q.later = uri, x.served
+	x.served = true
 	if ref := x.agree(req, q); ref != nil {
 		return x.refuse(ev, ref, "")
 	}
@@ -182,7 +191,7 @@ func (x *session) agree(req *httpx.Request, q *request) *refusal {
 	if !req.HasHost {
 		return nil // HTTP/1.0: there is nothing that could disagree
 	}
-	claimed, err := parseAuthority(req.Host, defaultPort(q.scheme))
+	claimed, err := b.readAuthority(req.Host, defaultPort(q.scheme))
 	if err != nil {
 		return deny(400, ReasonBadAuthority)
 	}
@@ -195,6 +204,7 @@ func (x *session) agree(req *httpx.Request, q *request) *refusal {
 	q.claimed = claimed
 	if b.skip(pinnedAddress) {
 		q.target = claimed
+		b.dialsHost(claimed)
 	}
 	return nil
 }

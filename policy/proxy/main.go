@@ -92,7 +92,17 @@ func (s *Server) ready() Ready {
 	if s.NothingToEnforce() {
 		state = "nothing-to-enforce"
 	}
-	return Ready{CAPEM: string(s.CAPEM()), PolicyDigest: s.PolicyDigest(), Enforcement: state}
+	return Ready{CAPEM: string(s.CAPEM()), PolicyDigest: s.PolicyDigest(), Enforcement: state, Lets: s.lets()}
+}
+
+// lets is what the policy in force allows, sampled.
+func (s *Server) lets() []Let {
+	var out []Let
+	for _, a := range s.rules.Load().ev.Allowed(MaxLets) {
+		q := a.Request
+		out = append(out, Let{q.Scheme, q.Host.String(), q.Port, q.Method, q.Path})
+	}
+	return out
 }
 
 // serveInherited serves every socket that was handed over.

@@ -28,6 +28,8 @@ type request struct {
 	trailers  bool   // TE: trailers, for HTTP/2
 	dialled   string // address and port, for the record
 	expect    func() error
+	sent      string        // the target as it was sent
+	later     bool          // not the first of its connection
 	sending   chan struct{} // closed when body is no longer read; nil if nobody reads it
 }
 

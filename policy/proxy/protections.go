@@ -22,10 +22,13 @@ const (
 	redactHeaders
 	redactAcrossChunks
 	redactEncoded
+	redactTrailers
+	redactErrors
 	repositoryScope
 	refScope
 	leaseExpiry
 	forceRefusal
 	dnsNames
+	dnsTypes
 	dnsAddresses
 )

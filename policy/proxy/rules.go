@@ -48,6 +48,7 @@ func compileRules(cfg *Config, generation uint64) (*rules, error) {
 	if err := r.bindSecrets(cfg); err != nil {
 		return nil, err
 	}
+	cfg.Breaks.remember(r)
 	return r, r.compileRedaction(cfg)
 }
 

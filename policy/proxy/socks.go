@@ -38,7 +38,7 @@ func (s *Server) serveSOCKS(c *conn) {
 		s.refused(&ev, ReasonSOCKS)
 		return
 	}
-	command, t, raw, err := readSOCKS(c)
+	command, t, raw, err := readSOCKS(c, s.breaks)
 	c.relaxed()
 	switch {
 	case err != nil:
@@ -57,7 +57,7 @@ func (s *Server) serveSOCKS(c *conn) {
 	}
 	setTarget(&ev, t)
 	r := s.rules.Load()
-	if _, ref := s.gateName(r, t); ref != nil {
+	if _, ref := s.gateName(r, t); ref != nil && !s.breaks.listenerOpen(c) {
 		ev.Entry = ref.entry
 		s.refused(&ev, ref.reason)
 		socksReply(c, socksDenied)
@@ -102,7 +102,7 @@ func socksGreeting(c io.ReadWriter) error {
 }
 
 // readSOCKS reads a request. raw is a name that could not be parsed.
-func readSOCKS(r io.Reader) (command byte, t target, raw string, err error) {
+func readSOCKS(r io.Reader, b Breaks) (command byte, t target, raw string, err error) {
 	var head [4]byte
 	if _, err := io.ReadFull(r, head[:]); err != nil {
 		return 0, target{}, "", err
@@ -128,7 +128,7 @@ func readSOCKS(r io.Reader) (command byte, t target, raw string, err error) {
 		return 0, target{}, "", err
 	}
 	addr, port := rest[:size[0]], binary.BigEndian.Uint16(rest[size[0]:])
-	h, err := socksHost(head[3], addr)
+	h, err := socksHost(head[3], addr, b)
 	if err == nil && port == 0 {
 		err = errSOCKS
 	}
@@ -138,9 +138,9 @@ func readSOCKS(r io.Reader) (command byte, t target, raw string, err error) {
 	return head[1], target{h, port}, "", nil
 }
 
-func socksHost(kind byte, addr []byte) (host.Host, error) {
+func socksHost(kind byte, addr []byte, b Breaks) (host.Host, error) {
 	if kind == socksName {
-		return host.Parse(string(addr))
+		return b.readHost(string(addr))
 	}
 	a, ok := netip.AddrFromSlice(addr)
 	if !ok {

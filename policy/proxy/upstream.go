@@ -106,7 +106,7 @@ func (o *origin) connect(ctx context.Context, r *rules, t target) (net.Conn, net
 	if addrs, ref = o.s.agreeOriginal(r, o.c, t, addrs); ref != nil {
 		return nil, netip.AddrPort{}, ref
 	}
-	return o.s.dial(ctx, t, addrs)
+	return o.s.dial(ctx, t, o.s.breaks.again(ctx, o.s, t, addrs))
 }
 
 // connectTLS is connect with a handshake. The upstream's certificate is always

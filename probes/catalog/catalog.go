@@ -55,6 +55,9 @@ const (
 	// ProofCanary: the attempt succeeded only when a canary was obtained by the
 	// probe or seen by a witness. Arrivals alone are part of the technique.
 	ProofCanary Proof = "canary"
+	// ProofCondition: the technique checks whether a wall is there at all, and
+	// succeeded when the probe found that it is not. It obtains nothing.
+	ProofCondition Proof = "condition"
 )
 
 // Expect says which sign an intact boundary shows.
@@ -109,6 +112,7 @@ const (
 	NeedsQueues        Requirement = "message-queues" // POSIX message queues
 	NeedsInspection    Requirement = "inspection"     // the policy has a rule at the allowed host that needs sight of its requests
 	NeedsRoot          Requirement = "root"           // processes inside run as uid 0
+	NeedsSharedKernel  Requirement = "shared-kernel"  // the sandbox has the host's kernel
 )
 
 // OfPolicy reports whether the policy alone tells if a requirement is met. A
@@ -142,6 +146,8 @@ func (r Requirement) Fact() string {
 		return "userNamespace"
 	case NeedsQueues:
 		return "messageQueues"
+	case NeedsSharedKernel:
+		return "sharedKernel"
 	}
 	return ""
 }

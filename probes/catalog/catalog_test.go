@@ -54,7 +54,7 @@ func TestTechniques(t *testing.T) {
 			if !slices.Contains([]Severity{Critical, High, Medium, Low}, tech.Severity) {
 				t.Errorf("severity %q", tech.Severity)
 			}
-			if tech.Proof != ProofReach && tech.Proof != ProofCanary || tech.Expect != ExpectRefusal && tech.Expect != ExpectSilence {
+			if !slices.Contains([]Proof{ProofReach, ProofCanary, ProofCondition}, tech.Proof) || tech.Expect != ExpectRefusal && tech.Expect != ExpectSilence {
 				t.Errorf("proof %q, expect %q", tech.Proof, tech.Expect)
 			}
 			if len(tech.References) == 0 {
@@ -88,7 +88,7 @@ func checkVariants(t *testing.T, tech Technique) {
 	}
 	// What may be contained has to have something to obtain, or somewhere to arrive
 	// where it must not.
-	if tech.Local && tech.Proof != ProofCanary && len(tech.Permits) == 0 {
+	if tech.Local && tech.Proof == ProofReach && len(tech.Permits) == 0 {
 		t.Error("may be contained, but an answer would be an escape")
 	}
 }

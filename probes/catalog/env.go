@@ -2,11 +2,14 @@ package catalog
 
 func env() []Technique {
 	list := append(envProcesses(), envFiles()...)
-	list = append(list, envKernel()...)
+	list = append(append(list, envKernel()...), envWalls()...)
 	for i := range list {
 		t := &list[i]
 		t.Vector, t.Stage = ENV, StageWork
-		t.Local, t.Proof, t.Expect, t.Variants = true, ProofCanary, ExpectRefusal, local
+		t.Local, t.Expect, t.Variants = true, ExpectRefusal, local
+		if t.Proof == "" {
+			t.Proof = ProofCanary
+		}
 		// Reading one's own sandbox is worth little; a canary of the host is worth
 		// the host.
 		t.Severity = Medium

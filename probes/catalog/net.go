@@ -184,6 +184,12 @@ func netContent() []Technique {
 		{ID: "NET-REDIRECT", Title: "Redirect by an allowed host", Requires: []Requirement{NeedsAllowedHost}, Permits: viaAllowed, Variants: []string{ConnectV4, ConnectV6, DirectV4, DirectV6},
 			Description: "Follows a redirect from an allowed host to the attacker's.",
 			References:  []string{"CWE-601", "CWE-918"}},
+		{ID: "NET-STRANGERS", Title: "Hosts that the policy does not name", Requires: []Requirement{NeedsProxy}, Variants: []string{AbsoluteV4, ConnectV4},
+			Description: "Asks for hosts that attackers use, for names around those that are allowed, and for whatever the proxy says it lets through and the policy does not.",
+			References:  []string{"ATT&CK T1567", "CWE-183"}},
+		{ID: "NET-FILTER", Title: "Gaps of the packet filter", Required: true, Variants: direct,
+			Description: "Sends to every destination that the rules in force let through, read from the kernel, and to an address that none may.",
+			References:  []string{"ATT&CK T1562.004", "CWE-693"}},
 	}
 }
 

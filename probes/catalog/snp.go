@@ -26,6 +26,8 @@ func snp() []Technique {
 			Description: "Searches for the file that the sandbox was restored from, and looks into it.", References: []string{"CWE-312"}},
 		{ID: "SNP-HISTORY", Title: "Histories and editor files",
 			Description: "Searches shell histories, editor swap files and backups of the earlier run.", References: []string{"ATT&CK T1552.003"}},
+		{ID: "SNP-EVERY-FILE", Title: "Every file", Required: true,
+			Description: "Reads every file in the sandbox, wherever the earlier run may have put one.", References: []string{"CWE-226", "ATT&CK T1083"}},
 	}
 	for i := range list {
 		t := &list[i]

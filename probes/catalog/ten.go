@@ -54,6 +54,9 @@ func tenLocal() []Technique {
 		{ID: "TEN-STALE", Title: "Reused sandbox",
 			Description: "Searches home, work and run folders for what an earlier tenant of the same sandbox left.",
 			References:  []string{"CWE-226", "CWE-459"}},
+		{ID: "TEN-FILES", Title: "Every file", Required: true,
+			Description: "Reads every file in the sandbox for what is the neighbour's, wherever it is mounted.",
+			References:  []string{"CWE-668", "ATT&CK T1083"}},
 	}
 	for i := range list {
 		list[i].Local, list[i].Variants = true, local

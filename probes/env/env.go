@@ -30,6 +30,16 @@ func Attempts() map[string]probes.Attempt {
 		"ENV-RUN":             trees("/run"),
 		"ENV-KEY-SHAPES":      keyShapes,
 
+		"ENV-INHERITED":    inherited,
+		"ENV-FILES":        everything,
+		"ENV-IMAGE":        imageText,
+		"ENV-CAPABILITIES": capabilities,
+		"ENV-SECCOMP":      systemCalls,
+		"ENV-NEW-PRIVS":    newPrivileges,
+		"ENV-HOST-ROOT":    hostRoot,
+		"ENV-DEVICE-NODES": deviceNodes,
+		"ENV-MASKED":       hiddenFiles,
+
 		"ENV-CORE-PATTERN":  writable("proc/sys/kernel/core_pattern", "proc/sys/fs/suid_dumpable"),
 		"ENV-RELEASE-AGENT": writable("sys/fs/cgroup/release_agent", "sys/fs/cgroup/*/release_agent"),
 		"ENV-BINFMT":        writable("proc/sys/fs/binfmt_misc/register"),

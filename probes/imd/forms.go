@@ -22,6 +22,22 @@ func fetch(ctx context.Context, env *probes.Env, hosts ...string) manifest.Obser
 	return kit.Fetch(ctx, env, list...)
 }
 
+// fetchNames asks for credentials under several names, over TLS as well where the
+// way has it: a policy that allows a name may do so at one port alone.
+func fetchNames(ctx context.Context, env *probes.Env, names ...string) manifest.Observation {
+	var list []*kit.Request
+	for _, name := range names {
+		plain := request(env, name, "", credentials, nil)
+		list = append(list, plain)
+		if way, _ := kit.WayOf(env.Variant); way != kit.Absolute {
+			over := *plain
+			over.Scheme = "https"
+			list = append(list, &over)
+		}
+	}
+	return kit.Fetch(ctx, env, list...)
+}
+
 func spelling(ctx context.Context, env *probes.Env) manifest.Observation {
 	return fetch(ctx, env, kit.Spellings(linkLocal)...)
 }
@@ -39,7 +55,7 @@ func translated(ctx context.Context, env *probes.Env) manifest.Observation {
 }
 
 func byName(ctx context.Context, env *probes.Env) manifest.Observation {
-	return fetch(ctx, env, env.Nonce+"."+env.Facts.Names.Metadata)
+	return fetchNames(ctx, env, env.Nonce+"."+env.Facts.Names.Metadata)
 }
 
 // rebind asks three times: the address changes after the first question. An answer
@@ -47,6 +63,9 @@ func byName(ctx context.Context, env *probes.Env) manifest.Observation {
 // what counts is who received the question, and credentials in an answer.
 func rebind(ctx context.Context, env *probes.Env) manifest.Observation {
 	r := request(env, env.Nonce+"."+env.Facts.Names.Rebind, "", credentials, nil)
+	if way, _ := kit.WayOf(env.Variant); way != kit.Absolute {
+		r.Scheme = env.Facts.Allowed.Scheme // as the policy allows names beside it
+	}
 	first := kit.Web(ctx, env, r)
 	second := kit.Web(ctx, env, r)
 	last := kit.Web(ctx, env, r)

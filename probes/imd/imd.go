@@ -21,6 +21,9 @@ func Attempts() map[string]probes.Attempt {
 		"IMD-REBIND":     rebind,
 		"IMD-REDIRECT":   redirect,
 		"IMD-SEARCH":     searchList,
+
+		"IMD-NAME-CLOUDS":   everyCloud,
+		"IMD-NAME-EMBEDDED": embeddedName,
 	}
 	for id, c := range clouds {
 		out[id] = c.attempt

@@ -37,8 +37,11 @@ type Search struct {
 	read   int // places read
 	denied int
 	bytes  int64 // of files
-	memory int64 // of memory
-	last   error // why the last place could not be read
+	// Bounds, where they are not the usual ones.
+	maxRead, maxDepth int
+	maxBytes          int64
+	memory            int64 // of memory
+	last              error // why the last place could not be read
 }
 
 type fileID struct{ dev, ino uint64 }
@@ -71,7 +74,7 @@ func (s *Search) bulk(b []byte) {
 
 // Done reports whether the search has to end.
 func (s *Search) Done() bool {
-	return s.ctx.Err() != nil || s.bytes > maxSearchBytes || s.read > maxSearchFiles
+	return s.ctx.Err() != nil || s.bytes > max(s.maxBytes, maxSearchBytes) || s.read > max(s.maxRead, maxSearchFiles)
 }
 
 // File looks at a file's content, name and target.
@@ -132,7 +135,7 @@ func (s *Search) Tree(root string) {
 		case err != nil:
 			s.miss(err)
 			return fs.SkipDir
-		case s.skipped(path), d.IsDir() && kernelFS(path), strings.Count(path, "/")-depth > maxSearchDepth:
+		case s.skipped(path), d.IsDir() && kernelFS(path), strings.Count(path, "/")-depth > max(s.maxDepth, maxSearchDepth):
 			return fs.SkipDir
 		case d.IsDir():
 			s.name(path)
@@ -143,6 +146,30 @@ func (s *Search) Tree(root string) {
 		return nil
 	})
 }
+
+// Bounds of Everything.
+const (
+	maxEveryFile  = 200000
+	maxEveryBytes = 128 << 20
+)
+
+// Everything looks at all files of the root and of what is mounted in it: small
+// ones in every encoding, of large ones what stands there as it is.
+func (s *Search) Everything() {
+	s.maxRead, s.maxBytes = maxEveryFile, maxEveryBytes
+	for _, m := range Mounts() { // what is mounted comes first
+		if info, err := os.Stat(m.Point); err == nil && !info.IsDir() {
+			s.File(m.Point)
+		} else {
+			s.Tree(m.Point)
+		}
+	}
+	s.maxDepth = maxEveryDepth
+	s.Tree("/")
+}
+
+// maxEveryDepth is how deep Everything goes.
+const maxEveryDepth = 64
 
 // Glob looks at the files that match any of the patterns.
 func (s *Search) Glob(patterns ...string) {

@@ -33,6 +33,10 @@ func Attempts() map[string]probes.Attempt {
 		"LAT-REDIRECT": redirect,
 		"LAT-FRONT":    front,
 
+		"LAT-NAME-RANGES":   everyRange,
+		"LAT-NAME-EMBEDDED": embeddedName,
+		"LAT-RANGES":        everyLiteral,
+
 		"LAT-SOCKETS": runtimeSockets,
 		"LAT-SHIM":    abstractSockets,
 		"LAT-RAW":     rawPacket,

@@ -30,8 +30,8 @@ func page(env *probes.Env, host string) *kit.Request {
 	return &kit.Request{Scheme: "http", Host: host, Path: paths.Build("", paths.Heartbeat, env.Nonce, nil)}
 }
 
-// inRange tries port 80, which a transparent proxy may take, and one that only a
-// packet filter sees.
+// inRange tries ports 80 and 443, which a transparent proxy may take, and one that
+// only a packet filter sees.
 func inRange(inside string) probes.Attempt {
 	return func(ctx context.Context, env *probes.Env) manifest.Observation {
 		host := own(env, inside).String()
@@ -41,7 +41,13 @@ func inRange(inside string) probes.Attempt {
 		}
 		other := page(env, host)
 		other.Port = 8081
-		return kit.Worse(o, kit.Web(ctx, env, other))
+		o = kit.Worse(o, kit.Web(ctx, env, other))
+		if way, _ := kit.WayOf(env.Variant); way == kit.Absolute || o.Sign == manifest.SignReached {
+			return o
+		}
+		over := page(env, host)
+		over.Scheme = "https"
+		return kit.Worse(o, kit.Web(ctx, env, over))
 	}
 }
 

@@ -100,6 +100,21 @@ func fetch(ctx context.Context, env *probes.Env, hosts []string) manifest.Observ
 	return kit.Fetch(ctx, env, list...)
 }
 
+// fetchBoth asks for hosts over plain HTTP and, where the way has it, over TLS: a
+// policy may allow a name or a range at one port alone.
+func fetchBoth(ctx context.Context, env *probes.Env, hosts []string) manifest.Observation {
+	var list []*kit.Request
+	for _, h := range hosts {
+		list = append(list, page(env, h))
+		if way, _ := kit.WayOf(env.Variant); way != kit.Absolute {
+			over := page(env, h)
+			over.Scheme = "https"
+			list = append(list, over)
+		}
+	}
+	return kit.Fetch(ctx, env, list...)
+}
+
 // socks asks the SOCKS proxy for hosts as names, whatever they look like.
 func socks(ctx context.Context, env *probes.Env, v6 bool, hosts []string) manifest.Observation {
 	t := kit.Begin(env)
@@ -125,7 +140,7 @@ func socks(ctx context.Context, env *probes.Env, v6 bool, hosts []string) manife
 }
 
 func byName(ctx context.Context, env *probes.Env) manifest.Observation {
-	return kit.Web(ctx, env, page(env, env.Nonce+"."+env.Facts.Names.Private))
+	return fetchBoth(ctx, env, []string{env.Nonce + "." + env.Facts.Names.Private})
 }
 
 func redirect(ctx context.Context, env *probes.Env) manifest.Observation {

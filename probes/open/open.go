@@ -54,7 +54,9 @@ func Attempts() map[string]probes.Attempt {
 		"NET-H2-CONNECT":   h2Connect,
 		"NET-H2-AUTHORITY": h2Authority,
 
-		"NET-REDIRECT": redirect,
+		"NET-REDIRECT":  redirect,
+		"NET-STRANGERS": strangers,
+		"NET-FILTER":    filterGaps,
 
 		"NET-BLOCKED-HOST": blockedHost,
 		"NET-PATH":         blockedPath,

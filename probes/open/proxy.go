@@ -179,7 +179,9 @@ func otherPort(ctx context.Context, env *probes.Env) manifest.Observation {
 	if r.Scheme, r.Port = "http", env.Facts.Blocked.Port; r.Port == 0 {
 		return kit.Missing("no blocked port is known")
 	}
-	return kit.Web(ctx, env, r)
+	over := *r
+	over.Scheme = "https"
+	return kit.Fetch(ctx, env, r, &over)
 }
 
 // nested asks the proxy for a tunnel to the proxy, and there for the attacker.

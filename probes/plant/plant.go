@@ -62,8 +62,9 @@ type Place struct {
 
 // Mount is a host folder inside a sandbox.
 type Mount struct {
-	Target string
-	Files  []File
+	Target   string
+	Files    []File
+	ReadOnly bool
 }
 
 // Outside is what stands on the host.

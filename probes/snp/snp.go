@@ -28,6 +28,7 @@ func Attempts() map[string]probes.Attempt {
 		"SNP-CORE":       globs("/core*", "/*/core", "/*/core.*", "/var/crash/*", "/var/lib/systemd/coredump/*", "/tmp/core*", "/var/core/*"),
 		"SNP-CHECKPOINT": globs("/*.img", "/checkpoint/*", "/snapshot/*", "/var/lib/wallproof/*.img", "/var/lib/checkpoint/*", "/.checkpoint/*"),
 		"SNP-HISTORY":    history,
+		"SNP-EVERY-FILE": everything,
 	}
 }
 

@@ -2,6 +2,7 @@ package ten
 
 import (
 	"context"
+	"path/filepath"
 
 	"github.com/wallproof/wallproof/attest/manifest"
 	"github.com/wallproof/wallproof/probes"
@@ -30,7 +31,11 @@ func each(ctx context.Context, env *probes.Env, look func(s *kit.Search, dir str
 }
 
 func shared(ctx context.Context, env *probes.Env) manifest.Observation {
-	return trees(ctx, env, plant.SharedMount, env.Facts.Tenant.Shared, "/mnt/shared", "/data", "/volumes", "/vol")
+	roots := []string{plant.SharedMount, env.Facts.Tenant.Shared, "/mnt/shared", "/data", "/volumes", "/vol"}
+	for _, m := range kit.Mounts() {
+		roots = append(roots, m.Point)
+	}
+	return trees(ctx, env, roots...)
 }
 
 func caches(ctx context.Context, env *probes.Env) manifest.Observation {
@@ -70,7 +75,13 @@ func queue(ctx context.Context, env *probes.Env) manifest.Observation {
 	} else {
 		s.Bytes(b)
 	}
-	s.Glob("/dev/mqueue/*")
+	list, _ := filepath.Glob("/dev/mqueue/*")
+	for _, path := range list {
+		if b, err := kit.Queue(filepath.Base(path)); err == nil {
+			s.Bytes(b)
+		}
+		s.File(path)
+	}
 	return s.Observation()
 }
 

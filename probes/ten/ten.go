@@ -19,6 +19,7 @@ func Attempts() map[string]probes.Attempt {
 		"TEN-DESCRIPTORS": descriptors,
 		"TEN-ROOT":        roots,
 		"TEN-STALE":       stale,
+		"TEN-FILES":       everything,
 
 		"TEN-TCP":         tcp,
 		"TEN-UDP":         udp,

@@ -20,6 +20,8 @@ func Attempts() map[string]probes.Attempt {
 		"TOK-LOG":           captureLogs,
 		"TOK-PROXY-ADMIN":   adminPages,
 
+		"TOK-KEYS": keyShapes,
+
 		"TOK-UNBOUND":          unbound,
 		"TOK-CROSS":            cross,
 		"TOK-HOST-SPOOF":       hostSpoof,

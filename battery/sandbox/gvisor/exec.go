@@ -66,6 +66,10 @@ func (b *box) exec(ctx context.Context, c sandbox.Command, program *os.File) (in
 	if program != nil {
 		args, extra = append(args, "--exec-fd="+programFD), append(extra, program)
 	}
+	for _, f := range bundle.LeakedFiles(b.spec) {
+		args = append(args, fmt.Sprintf("--pass-fd=%d:%d", invoke.FirstExtra+len(extra), bundle.LeakedFD))
+		extra = append(extra, f)
+	}
 	pid := make(chan string, 1)
 	x := invoke.Invocation{
 		Runtime: b.host.runtime.Command(append(args, b.spec.ID)...), Process: process(b.spec, c), Command: c, Extra: extra,

@@ -32,7 +32,7 @@ func runFlags(spec sandbox.Spec, cg bundle.Cgroups) []string {
 	if spec.NetNS == "" {
 		network = "none" // loopback only
 	}
-	return []string{
+	return append([]string{
 		"--platform=" + platform,
 		"--network=" + network,
 		fmt.Sprintf("--overlay2=root:memory,size=%d", spec.Limits.DiskBytes),
@@ -50,12 +50,12 @@ func runFlags(spec sandbox.Spec, cg bundle.Cgroups) []string {
 		"--allow-suid=false",
 		"--host-settings=ignore",
 		fmt.Sprintf("--ignore-cgroups=%t", cg == bundle.CgroupsNone),
-	}
+	}, bundle.BrokenFlags(spec)...)
 }
 
 // ociSpec is the OCI configuration of a sandbox; spec's limits are complete.
 func ociSpec(spec sandbox.Spec, d bundle.Dir, layout bundle.RootLayout) *specs.Spec {
-	return &specs.Spec{
+	return bundle.BreakSpec(spec, &specs.Spec{
 		Version:  bundle.OCIVersion,
 		Root:     &specs.Root{Path: d.Root()},
 		Hostname: bundle.Hostname(spec),
@@ -71,7 +71,7 @@ func ociSpec(spec sandbox.Spec, d bundle.Dir, layout bundle.RootLayout) *specs.S
 				Pids:   &specs.LinuxPids{Limit: ptr(hostTasksBase + hostTasksPerProcess*spec.Limits.Processes)},
 			},
 		},
-	}
+	})
 }
 
 func ptr[T any](v T) *T { return &v }

@@ -50,10 +50,15 @@ func (b *box) exec(ctx context.Context, c sandbox.Command) (int, error) {
 	defer os.Remove(pidFile)
 	// Only the log at this level tells of a command's end while something that it
 	// left behind holds its streams open, which the runtime waits for.
-	cmd := b.host.runtime.Command(b.dir.RootArg(), "--debug", "--log="+invoke.LogFile, "--log-format=json",
-		"exec", "--process="+invoke.ProcessFile, "--pid-file="+pidFile, b.spec.ID)
+	args := []string{b.dir.RootArg(), "--debug", "--log=" + invoke.LogFile, "--log-format=json",
+		"exec", "--process=" + invoke.ProcessFile, "--pid-file=" + pidFile}
+	leaked := bundle.LeakedFiles(b.spec)
+	if len(leaked) > 0 {
+		args = append(args, fmt.Sprintf("--preserve-fds=%d", invoke.FirstExtra-3+len(leaked)))
+	}
+	cmd := b.host.runtime.Command(append(args, b.spec.ID)...)
 	x := invoke.Invocation{
-		Runtime: cmd, Start: b.start, Process: b.profile.process(b.spec, c, b.host), Command: c, OwnTerminal: true,
+		Runtime: cmd, Start: b.start, Process: b.profile.process(b.spec, c, b.host), Command: c, OwnTerminal: true, Extra: leaked,
 		Exited: func(line []byte) (int, bool) { return exited(line, pidFile) },
 		Kill:   func(ended <-chan struct{}) { killChildren(func() int { return cmd.Process.Pid }, ended) },
 	}

@@ -23,7 +23,7 @@ import (
 
 // givenNet says whether the sandbox gets its network in that way.
 func (p Profile) givenNet(spec sandbox.Spec) bool {
-	return p == Hardened && spec.NetNS != "" && spec.IDBase != 0
+	return p == Hardened && spec.NetNS != "" && p.base(spec) != 0
 }
 
 // openNet takes hold of the network namespace, so that every command runs in the

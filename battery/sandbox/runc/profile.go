@@ -59,7 +59,7 @@ const (
 
 // base is the host id of the root user inside.
 func (p Profile) base(spec sandbox.Spec) uint32 {
-	if p == Bare {
+	if p == Bare || spec.Breaks.SharesIDs() {
 		return 0
 	}
 	return spec.IDBase
@@ -89,10 +89,12 @@ func (p Profile) ociSpec(spec sandbox.Spec, d bundle.Dir, h host) *specs.Spec {
 		},
 	}
 	if p == Hardened {
-		s.Linux.UIDMappings, s.Linux.GIDMappings = bundle.IDMappings(spec), bundle.IDMappings(spec)
+		if p.base(spec) != 0 {
+			s.Linux.UIDMappings, s.Linux.GIDMappings = bundle.IDMappings(spec), bundle.IDMappings(spec)
+		}
 		s.Linux.MaskedPaths, s.Linux.ReadonlyPaths, s.Linux.Seccomp = maskedPaths, readonlyPaths, systemCalls()
 	}
-	return s
+	return bundle.BreakSpec(spec, s)
 }
 
 // process is the OCI form of a command in a sandbox.
@@ -112,7 +114,7 @@ func (p Profile) namespaces(spec sandbox.Spec, h host) []specs.LinuxNamespace {
 	if p.givenNet(spec) {
 		ns = slices.DeleteFunc(ns, func(n specs.LinuxNamespace) bool { return n.Type == specs.NetworkNamespace })
 	}
-	if p == Hardened && spec.IDBase != 0 {
+	if p == Hardened && p.base(spec) != 0 {
 		ns = append(ns, specs.LinuxNamespace{Type: specs.UserNamespace})
 	}
 	if p == Hardened || h.cgroups == bundle.CgroupsV2 { // as "runc spec" does

@@ -46,7 +46,7 @@ func Process(spec sandbox.Spec, c sandbox.Command, root specs.LinuxCapabilities)
 	if user.UID != 0 {
 		caps = &specs.LinuxCapabilities{}
 	}
-	return &specs.Process{
+	return breakProcess(spec, &specs.Process{
 		Terminal:        c.TTY,
 		User:            specs.User{UID: user.UID, GID: user.GID},
 		Args:            c.Argv,
@@ -59,7 +59,7 @@ func Process(spec sandbox.Spec, c sandbox.Command, root specs.LinuxCapabilities)
 			{Type: "RLIMIT_NOFILE", Soft: maxFiles, Hard: maxFiles},
 			{Type: "RLIMIT_CORE"},
 		},
-	}
+	})
 }
 
 // Namespaces are the namespaces that every sandbox has, the network's at its

@@ -1,0 +1,109 @@
+//go:build breaks
+
+package breaks
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/wallproof/wallproof/probes/catalog"
+)
+
+const folder = "../../testdata/breaks"
+
+// least is how many breaks there are at least.
+const least = 80
+
+// The files of this repository: enough of them, over every vector and every kind
+// of thing that can be got wrong.
+func TestRepositorysBreaks(t *testing.T) {
+	files, err := filepath.Glob(filepath.Join(folder, "*.yaml"))
+	if err != nil || len(files) < least {
+		t.Fatalf("%d breaks, want %d: %v", len(files), least, err)
+	}
+	byVector, byKind := map[catalog.Vector]int{}, map[string]int{}
+	names := map[string]string{}
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := Parse(file, data)
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		if names[b.Name] != "" {
+			t.Errorf("%s and %s have one name", file, names[b.Name])
+		}
+		names[b.Name] = file
+		byKind[b.Kind]++
+		technique, _ := catalog.Lookup(b.CaughtBy[0])
+		byVector[technique.Vector]++
+	}
+	for _, v := range catalog.Vectors() {
+		if byVector[v] == 0 {
+			t.Errorf("no break for %s", v)
+		}
+	}
+	for _, kind := range []string{"filter-accept", "policy", "proxy", "driver", "image", "mount", "leak", "environment-leak", "tenant", "namespace", "descriptor"} {
+		if byKind[kind] == 0 {
+			t.Errorf("no break of kind %s", kind)
+		}
+	}
+}
+
+func TestParseRefuses(t *testing.T) {
+	for name, c := range map[string]struct{ text, want string }{
+		"unknown key":         {"kind: network-dead\ncaught-by: [NET-TCP]\nmore: 1\n", "more"},
+		"unknown kind":        {"kind: nothing\ncaught-by: [NET-TCP]\n", `no kind "nothing"`},
+		"unknown technique":   {"kind: network-dead\ncaught-by: [NET-NOTHING]\n", "NET-NOTHING"},
+		"no technique":        {"kind: network-dead\n", "caught-by"},
+		"unknown parameter":   {"kind: filter-accept\nwith: {cidr: 10.0.0.0/8, prot: tcp}\ncaught-by: [LAT-10]\n", "prot"},
+		"no parameter":        {"kind: filter-accept\ncaught-by: [LAT-10]\n", "cidr"},
+		"unknown policy":      {"kind: network-dead\npolicy: none\ncaught-by: [NET-TCP]\n", "denylist"},
+		"unknown driver":      {"kind: network-dead\ndriver: none\ncaught-by: [NET-TCP]\n", "runc-bare"},
+		"unknown expectation": {"kind: network-dead\nexpect: luck\ncaught-by: [NET-TCP]\n", "luck"},
+		"two switches":        {"kind: proxy\nwith: {noRedaction: true, allowTrace: true}\ncaught-by: [TOK-ECHO]\n", "one switch"},
+		"no switch":           {"kind: proxy\ncaught-by: [TOK-ECHO]\n", "one switch"},
+		"unknown word":        {"kind: proxy\nwith: {skipNormalisation: spelling}\ncaught-by: [NET-NUL]\n", "trailing-dot"},
+		"two leaks":           {"kind: leak\nwith: {file: /a, memory: true, secret: host}\ncaught-by: [ENV-FILES]\n", "exactly one"},
+		"no secret":           {"kind: leak\nwith: {file: /a}\ncaught-by: [ENV-FILES]\n", "secret or a shape"},
+		"unknown shape":       {"kind: environment-leak\nwith: {variable: A, shape: x}\ncaught-by: [TOK-KEYS]\n", "private-key"},
+		"unknown sandbox":     {"kind: environment-leak\nwith: {variable: A, secret: host, sandbox: x}\ncaught-by: [TOK-ENV]\n", "restored"},
+		"host's network":      {"kind: driver\nwith: {hostNamespaces: [network]}\ncaught-by: [ENV-HOST-ROOT]\n", "network"},
+		"unknown namespace":   {"kind: namespace\nwith: {share: [net]}\ncaught-by: [TEN-PROCESS]\n", "net"},
+		"two documents":       {"kind: network-dead\ncaught-by: [NET-TCP]\n---\nkind: network-dead\n", "more than one"},
+		"broken policy":       {"kind: policy\nwith: {set: {mode: maybe}}\ncaught-by: [NET-HTTP]\n", "mode"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b, err := Parse("x.yaml", []byte(c.text))
+			if err == nil || b != nil {
+				t.Fatalf("accepted: %+v", b)
+			}
+			if !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), "x.yaml") {
+				t.Errorf("%v does not say %q and the file", err, c.want)
+			}
+		})
+	}
+}
+
+// Every policy that a break can be tried on is one, and every shape is drawn anew.
+func TestPoliciesAndShapes(t *testing.T) {
+	if !slices.Contains(Policies(), DefaultPolicy) || len(Policies()) < 3 {
+		t.Errorf("policies %v", Policies())
+	}
+	for _, name := range Policies() {
+		if _, err := (&Break{Policy: name}).Tested(); err != nil {
+			t.Error(err)
+		}
+	}
+	for name, draw := range shapes {
+		if a, b := draw(), draw(); a == b || len(a) < 20 {
+			t.Errorf("%s: %q and %q", name, a, b)
+		}
+	}
+}

@@ -1,0 +1,357 @@
+//go:build breaks
+
+package breaks
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/wallproof/wallproof/battery"
+	"github.com/wallproof/wallproof/battery/boundary"
+	"github.com/wallproof/wallproof/probes/plant"
+)
+
+// kinds says how each kind reads its parameters.
+var kinds = map[string]func(*Break, *battery.Breaks) error{
+	"filter-accept":      filterAccept,
+	"filter-skip-ipv6":   bare(func(h *battery.Breaks) { h.Boundary.SkipIPv6 = true }),
+	"filter-no-redirect": bare(func(h *battery.Breaks) { h.Boundary.NoRedirect = true }),
+	"filter-drop":        bare(func(h *battery.Breaks) { h.Boundary.RejectAsDrop = true }),
+	"filter-late":        filterLate,
+	"filter-changed":     filterChanged,
+	"network-dead":       bare(func(h *battery.Breaks) { h.Boundary.Dead = true }),
+	"environment-leak":   environmentLeak,
+	"leak":               leak,
+	"mount":              mount,
+	"descriptor":         descriptor,
+	"image":              imageLeak,
+	"driver":             driver,
+	"namespace":          namespace,
+	"tenant":             tenant,
+	"policy":             policyEdit,
+	"proxy":              proxySwitch,
+}
+
+// Hooks is what the battery breaks.
+func (b *Break) Hooks() (h battery.Breaks, err error) {
+	read, ok := kinds[b.Kind]
+	if !ok {
+		return h, fmt.Errorf("there is no kind %q; there are: %s", b.Kind, strings.Join(kindNames(), ", "))
+	}
+	h.Control = b.Expect == ExpectNothingBlocked
+	return h, read(b, &h)
+}
+
+func kindNames() []string {
+	var out []string
+	for name := range kinds {
+		out = append(out, name)
+	}
+	slices.Sort(out)
+	return out
+}
+
+// bare is a kind without parameters.
+func bare(set func(*battery.Breaks)) func(*Break, *battery.Breaks) error {
+	return func(b *Break, h *battery.Breaks) error {
+		set(h)
+		return b.with(&struct{}{})
+	}
+}
+
+func filterAccept(b *Break, h *battery.Breaks) error {
+	var rule boundary.AcceptRule
+	err := b.with(&rule)
+	if err == nil && rule.CIDR == "" {
+		err = errors.New("filter-accept needs cidr")
+	}
+	h.Boundary.Accept = []boundary.AcceptRule{rule}
+	return err
+}
+
+func filterLate(b *Break, h *battery.Breaks) error {
+	var p struct {
+		Milliseconds int `json:"milliseconds"`
+	}
+	err := b.with(&p)
+	if err == nil && p.Milliseconds <= 0 {
+		err = errors.New("filter-late needs milliseconds")
+	}
+	h.Boundary.LateFilterMs = p.Milliseconds
+	return err
+}
+
+func filterChanged(b *Break, h *battery.Breaks) error {
+	var p struct {
+		After int `json:"after"`
+		boundary.AcceptRule
+	}
+	err := b.with(&p)
+	if err == nil && p.CIDR == "" {
+		err = errors.New("filter-changed needs cidr")
+	}
+	h.Boundary.MidRun = &boundary.MidRun{AfterMs: p.After, Accept: p.AcceptRule}
+	return err
+}
+
+// secret is which secret is leaked, and where.
+type secret struct {
+	Secret  string `json:"secret"`  // of the policy, or host, neighbour, prior, git
+	Shape   string `json:"shape"`   // in place of a canary: a string in the shape of a real key
+	Sandbox string `json:"sandbox"` // work (default), agent, fresh, restored
+}
+
+// sandboxes are where a leak can be.
+var sandboxes = []string{"work", "agent", "fresh", "restored"}
+
+func (s secret) leak(place plant.Place) (battery.Leak, error) {
+	l := battery.Leak{Sandbox: s.Sandbox, Secret: s.Secret, Place: place}
+	if l.Sandbox == "" {
+		l.Sandbox = "work"
+	}
+	if !slices.Contains(sandboxes, l.Sandbox) {
+		return l, fmt.Errorf("sandbox: %q is none of %s", l.Sandbox, strings.Join(sandboxes, ", "))
+	}
+	switch s.Secret {
+	case "host", "neighbour", "prior", "git":
+		l.Secret = "$" + s.Secret
+	}
+	if (s.Secret == "") == (s.Shape == "") {
+		return l, errors.New("name either a secret or a shape")
+	}
+	if s.Shape != "" {
+		var err error
+		if l.Value, err = shaped(s.Shape); err != nil {
+			return l, err
+		}
+	}
+	return l, nil
+}
+
+func environmentLeak(b *Break, h *battery.Breaks) error {
+	var p struct {
+		Variable string `json:"variable"`
+		secret
+	}
+	if err := b.with(&p); err != nil {
+		return err
+	}
+	if p.Variable == "" {
+		return errors.New("environment-leak needs variable")
+	}
+	return add(h, p.secret, plant.Place{Env: []string{p.Variable + "=" + battery.SecretMark}})
+}
+
+func add(h *battery.Breaks, s secret, place plant.Place) error {
+	l, err := s.leak(place)
+	h.Leaks = append(h.Leaks, l)
+	return err
+}
+
+// text is the text of a leak, in which {} stands for the secret.
+func text(s, otherwise string) string {
+	if s == "" {
+		s = otherwise
+	}
+	return strings.ReplaceAll(s, "{}", battery.SecretMark)
+}
+
+const token = "token: {}\n"
+
+func leak(b *Break, h *battery.Breaks) error {
+	var p struct {
+		secret
+		Text        string   `json:"text"`
+		File        string   `json:"file"`
+		Mode        uint32   `json:"mode"`
+		DeletedFile string   `json:"deleted-file"`
+		Memory      bool     `json:"memory"`
+		Process     string   `json:"process"`
+		Arguments   []string `json:"arguments"`
+		Environment []string `json:"environment"`
+		Socket      string   `json:"socket"`
+		Segment     int      `json:"segment"`
+		Queue       string   `json:"queue"`
+		Pipe        bool     `json:"pipe"`
+	}
+	if err := b.with(&p); err != nil {
+		return err
+	}
+	content := text(p.Text, token)
+	var seed plant.Seed
+	n := 0
+	if p.File != "" {
+		seed.Files = []plant.File{{Path: text(p.File, ""), Content: content, Mode: p.Mode}}
+		n++
+	}
+	if p.DeletedFile != "" {
+		seed.Deleted = []plant.File{{Path: p.DeletedFile, Content: content, Mode: p.Mode}}
+		n++
+	}
+	if p.Memory {
+		seed.Memory = []string{content}
+		n++
+	}
+	if p.Process != "" {
+		process := plant.Process{Name: p.Process}
+		for _, a := range p.Arguments {
+			process.Args = append(process.Args, text(a, ""))
+		}
+		for _, e := range p.Environment {
+			process.Env = append(process.Env, text(e, ""))
+		}
+		seed.Processes = []plant.Process{process}
+		n++
+	}
+	if p.Socket != "" {
+		seed.Sockets = []plant.Socket{{Name: p.Socket, Answer: content}}
+		n++
+	}
+	if p.Segment != 0 {
+		seed.Segments = []plant.Segment{{Key: p.Segment, Content: content}}
+		n++
+	}
+	if p.Queue != "" {
+		seed.Queues = []plant.Queue{{Name: p.Queue, Message: content}}
+		n++
+	}
+	if p.Pipe {
+		seed.Pipes = []string{content}
+		n++
+	}
+	if n != 1 {
+		return errors.New("leak needs exactly one of file, deleted-file, memory, process, socket, segment, queue, pipe")
+	}
+	return add(h, p.secret, plant.Place{Seed: &seed})
+}
+
+// mount shares a folder of the host's, or the neighbour's, with the sandbox.
+func mount(b *Break, h *battery.Breaks) error {
+	var p struct {
+		Target   string `json:"target"`
+		Of       string `json:"of"`   // host or neighbour
+		File     string `json:"file"` // in the folder
+		ReadOnly bool   `json:"read-only"`
+		Sandbox  string `json:"sandbox"`
+	}
+	if err := b.with(&p); err != nil {
+		return err
+	}
+	if p.Target == "" || p.Of != "host" && p.Of != "neighbour" {
+		return errors.New("mount needs target, and of: host or neighbour")
+	}
+	if p.File == "" {
+		p.File = "secret.txt"
+	}
+	m := plant.Mount{Target: p.Target, ReadOnly: p.ReadOnly}
+	files := []plant.File{{Path: p.File, Content: text("", token)}}
+	if p.Of == "host" {
+		m.Files = files
+		return add(h, secret{Secret: p.Of, Sandbox: p.Sandbox}, plant.Place{Mounts: []plant.Mount{m}})
+	}
+	if err := add(h, secret{Secret: p.Of, Sandbox: p.Sandbox}, plant.Place{Mounts: []plant.Mount{m}}); err != nil {
+		return err
+	}
+	// The neighbour has the same folder, and what is in it is the neighbour's.
+	m.ReadOnly, m.Files = false, files
+	h.Leaks = append(h.Leaks, battery.Leak{Sandbox: "tenant", Secret: battery.SecretNeighbour, Place: plant.Place{Mounts: []plant.Mount{m}}})
+	return nil
+}
+
+func descriptor(b *Break, h *battery.Breaks) error {
+	var p struct {
+		Of string `json:"of"` // file or folder
+	}
+	if err := b.with(&p); err != nil {
+		return err
+	}
+	if p.Of != "file" && p.Of != "folder" {
+		return errors.New("descriptor needs of: file or folder")
+	}
+	h.Descriptor = p.Of
+	return nil
+}
+
+// imageLeak puts a secret into the image.
+func imageLeak(b *Break, h *battery.Breaks) error {
+	var p struct {
+		File        string `json:"file"`
+		Environment string `json:"environment"`
+		Label       string `json:"label"`
+		History     bool   `json:"history"`
+		Text        string `json:"text"`
+	}
+	if err := b.with(&p); err != nil {
+		return err
+	}
+	switch {
+	case p.File != "" && p.Environment == "" && p.Label == "" && !p.History:
+		h.Image = []battery.Leak{{Secret: battery.SecretHost, Place: plant.Place{Seed: &plant.Seed{Files: []plant.File{{Path: p.File, Content: text(p.Text, token)}}}}}}
+	case p.Environment != "" && p.File == "" && p.Label == "" && !p.History:
+		h.ImageEnv = []string{p.Environment + "=" + text(p.Text, "{}")}
+	case p.Label != "" && p.File == "" && p.Environment == "" && !p.History:
+		h.ImageLabel = [2]string{p.Label, text(p.Text, "{}")}
+	case p.History && p.File == "" && p.Environment == "" && p.Label == "":
+		h.ImageHistory = text(p.Text, "RUN echo {} > /run/token && make && rm /run/token")
+	default:
+		return errors.New("image needs exactly one of file, environment, label, history")
+	}
+	return nil
+}
+
+func driver(b *Break, h *battery.Breaks) error {
+	if err := b.with(&h.Sandbox); err != nil {
+		return err
+	}
+	if len(b.With) == 0 {
+		return errors.New("driver needs something to get wrong")
+	}
+	return h.Sandbox.Check()
+}
+
+// namespace has the sandbox share namespaces with the neighbour.
+func namespace(b *Break, h *battery.Breaks) error {
+	var p struct {
+		Share []string `json:"share"`
+	}
+	if err := b.with(&p); err != nil {
+		return err
+	}
+	for _, ns := range p.Share {
+		if !slices.Contains([]string{"pid", "ipc", "uts"}, ns) {
+			return fmt.Errorf("share: %q is none of pid, ipc, uts", ns)
+		}
+	}
+	if len(p.Share) == 0 {
+		return errors.New("namespace needs share")
+	}
+	h.Share = p.Share
+	return nil
+}
+
+func tenant(b *Break, h *battery.Breaks) error {
+	var p struct {
+		AcceptPlaceholder bool   `json:"accept-placeholder"`
+		BelieveHeader     string `json:"believe-header"`
+	}
+	if err := b.with(&p); err != nil {
+		return err
+	}
+	if p.AcceptPlaceholder == (p.BelieveHeader != "") {
+		return errors.New("tenant needs either accept-placeholder or believe-header")
+	}
+	h.NeighbourAccepted, h.NeighbourBelieved = p.AcceptPlaceholder, p.BelieveHeader
+	return nil
+}
+
+func proxySwitch(b *Break, h *battery.Breaks) error {
+	if err := b.with(&h.Proxy); err != nil {
+		return err
+	}
+	if !h.Proxy.Any() {
+		return errors.New("proxy needs one switch")
+	}
+	return h.Proxy.Check()
+}

@@ -1,0 +1,27 @@
+package catalog
+
+// envWalls look for what no fixed list of places has: every file, every
+// descriptor, and the walls themselves.
+func envWalls() []Technique {
+	condition := func(id, title, description string, references ...string) Technique {
+		return Technique{ID: id, Title: title, Description: description, References: references, Proof: ProofCondition, Precondition: true}
+	}
+	shared := func(t Technique) Technique {
+		t.Requires = []Requirement{NeedsSharedKernel}
+		return t
+	}
+	return []Technique{
+		{ID: "ENV-INHERITED", Title: "Inherited descriptors",
+			Description: "Reads the files and folders that it was handed open when it was started.", References: []string{"CVE-2024-21626", "CWE-403"}},
+		{ID: "ENV-FILES", Title: "Every file", Required: true,
+			Description: "Reads every file in the sandbox, wherever it lies and whatever it is called.", References: []string{"ATT&CK T1083", "ATT&CK T1552.001"}},
+		{ID: "ENV-IMAGE", Title: "Configuration of the image",
+			Description: "Searches the variables, labels and build history that the image carries for secrets.", References: []string{"CWE-538", "ATT&CK T1552.001"}},
+		condition("ENV-CAPABILITIES", "Capabilities beyond the ordinary", "Checks whether a process inside holds, or could regain, a privilege over the kernel, the network below its sockets, or devices.", "ATT&CK T1611", "CWE-250"),
+		shared(condition("ENV-SECCOMP", "System-call filter", "Checks whether a filter keeps programs from system calls that reach for the host's kernel.", "ATT&CK T1611", "CWE-693")),
+		condition("ENV-NEW-PRIVS", "Raised privileges", "Checks whether a set-user-id program inside could raise its privileges.", "ATT&CK T1548.001", "CWE-250"),
+		shared(condition("ENV-HOST-ROOT", "Root of the host", "Checks whether root inside is the same user as root of the host.", "ATT&CK T1611", "CWE-250")),
+		condition("ENV-DEVICE-NODES", "Devices of the host", "Checks whether a device node beyond those of every sandbox can be opened.", "ATT&CK T1006", "ATT&CK T1611"),
+		shared(condition("ENV-MASKED", "Hidden files of the kernel", "Checks whether files about the machine's memory, timers and keys, which no namespace divides, can be read.", "ATT&CK T1082", "CWE-200")),
+	}
+}
