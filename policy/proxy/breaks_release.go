@@ -39,6 +39,7 @@ func (Breaks) readAuthority(s string, def uint16) (target, error) { return parse
 
 func (Breaks) readHost(s string) (host.Host, error) { return host.Parse(s) }
 
+func (Breaks) ignoresLater(*request) bool                  { return false }
 func (Breaks) dialsHost(target)                            {}
 func (Breaks) absoluteLater(*session, *httpx.Request) bool { return false }
 

@@ -195,7 +195,7 @@ func (x *session) agree(req *httpx.Request, q *request) *refusal {
 	if err != nil {
 		return deny(400, ReasonBadAuthority)
 	}
-	if claimed == q.target {
+	if claimed == q.target || b.ignoresLater(q) {
 		return nil
 	}
 	if !b.skip(hostAgreement) {

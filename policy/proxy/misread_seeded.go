@@ -25,7 +25,7 @@ import (
 
 // normalisations are the steps that SkipNormalisation can leave out.
 var normalisations = []string{"case", "trailing-dot", "percent", "white-space", "nul", "userinfo", "backslash", "idn",
-	"ipv4-spelling", "mapped", "compatible", "translated", "nat64", "6to4", "teredo", "isatap"}
+	"ipv4-spelling", "mapped", "translated", "nat64", "6to4", "teredo", "isatap"}
 
 // nameMatches are wrong ways to compare a name with an allowed one.
 var nameMatches = []string{"suffix", "prefix", "contains", "below", "any-dot"}
@@ -134,6 +134,10 @@ func (b Breaks) readAuthority(s string, def uint16) (target, error) {
 	waived.Store(t, true)
 	return t, nil
 }
+
+// ignoresLater reports whether a request that follows on a connection is not
+// compared with what the connection is for.
+func (b Breaks) ignoresLater(q *request) bool { return b.OnlyFirstRequest && q.later }
 
 // dialsHost notes a target that is dialled because a Host field says so.
 func (b Breaks) dialsHost(t target) { waived.Store(t, true) }

@@ -5,9 +5,11 @@ import (
 	"context"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 
 	"github.com/wallproof/wallproof/attest/manifest"
 	"github.com/wallproof/wallproof/probes"
@@ -39,7 +41,7 @@ type Search struct {
 	bytes  int64 // of files
 	// Bounds, where they are not the usual ones.
 	maxRead, maxDepth int
-	maxBytes          int64
+	maxBytes, maxDeep int64
 	memory            int64 // of memory
 	last              error // why the last place could not be read
 }
@@ -104,6 +106,14 @@ func (s *Search) File(path string) {
 		s.miss(err)
 		return
 	}
+	if s.maxDeep > 0 && s.bytes > s.maxDeep {
+		s.read++
+		s.bytes += int64(len(b))
+		for _, d := range canary.FindPlain(b) {
+			s.found[d] = true
+		}
+		return
+	}
 	s.Bytes(b[:min(len(b), maxSearchHead)])
 	if len(b) > maxSearchHead {
 		s.bulk(b[maxSearchHead-overlap:])
@@ -149,27 +159,48 @@ func (s *Search) Tree(root string) {
 
 // Bounds of Everything.
 const (
-	maxEveryFile  = 200000
-	maxEveryBytes = 128 << 20
+	maxEveryFile  = 50000
+	maxEveryBytes = 64 << 20
+	maxEveryDeep  = 4 << 20 // searched in every encoding
+	maxEveryDepth = 64
 )
 
-// Everything looks at all files of the root and of what is mounted in it: small
-// ones in every encoding, of large ones what stands there as it is.
-func (s *Search) Everything() {
-	s.maxRead, s.maxBytes = maxEveryFile, maxEveryBytes
-	for _, m := range Mounts() { // what is mounted comes first
-		if info, err := os.Stat(m.Point); err == nil && !info.IsDir() {
-			s.File(m.Point)
-		} else {
-			s.Tree(m.Point)
-		}
-	}
-	s.maxDepth = maxEveryDepth
-	s.Tree("/")
+// likely are the folders in which people and their tools put things.
+var likely = []string{"/root", "/home", "/workspace", "/etc", "/run", "/tmp", "/var", "/srv", "/opt", "/app", "/mnt", "/media", "/data"}
+
+// every is what Everything found in this process: several attempts ask, and the
+// files are the same.
+var every struct {
+	sync.Mutex
+	done   bool
+	result *Search
 }
 
-// maxEveryDepth is how deep Everything goes.
-const maxEveryDepth = 64
+// Everything looks at all files of the root and of what is mounted in it: in every
+// encoding as far as a bound goes, mounts and likely folders first, and after that
+// for what stands there as it is.
+func (s *Search) Everything() {
+	every.Lock()
+	defer every.Unlock()
+	if !every.done {
+		s.maxRead, s.maxBytes, s.maxDeep, s.maxDepth = maxEveryFile, maxEveryBytes, maxEveryDeep, maxEveryDepth
+		for _, m := range Mounts() {
+			if info, err := os.Stat(m.Point); err == nil && !info.IsDir() {
+				s.File(m.Point)
+			} else {
+				s.Tree(m.Point)
+			}
+		}
+		for _, root := range likely {
+			s.Tree(root)
+		}
+		s.Tree("/")
+		every.done, every.result = s.ctx.Err() == nil, s
+		return
+	}
+	maps.Copy(s.found, every.result.found)
+	s.read, s.denied, s.bytes, s.memory = every.result.read, every.result.denied, every.result.bytes, every.result.memory
+}
 
 // Glob looks at the files that match any of the patterns.
 func (s *Search) Glob(patterns ...string) {
