@@ -184,6 +184,15 @@ func readEnd(fdinfo string) bool {
 // maxSegment is how much of one shared memory segment is read.
 const maxSegment = 1 << 20
 
+// firstSegments is how many segments are tried by their number.
+const firstSegments = 64
+
+// attaches reports whether there is a segment of a number that can be read.
+func attaches(id int) bool {
+	b, err := unix.SysvShmAttach(id, 0, unix.SHM_RDONLY)
+	return err == nil && unix.SysvShmDetach(b) == nil
+}
+
 // Segments looks at the System V shared memory segments that are listed, and at
 // one of a known key.
 func (s *Search) Segments(key int) {
@@ -197,12 +206,18 @@ func (s *Search) Segments(key int) {
 			}
 		}
 	}
+	for id := range firstSegments { // where no list is offered; ids count from 0
+		ids[id] = ids[id] || attaches(id)
+	}
 	if id, err := unix.SysvShmGet(key, 0, 0); err == nil {
 		ids[id] = true
 	} else {
 		s.miss(err)
 	}
-	for id := range ids {
+	for id, there := range ids {
+		if !there {
+			continue
+		}
 		b, err := unix.SysvShmAttach(id, 0, unix.SHM_RDONLY)
 		if err != nil {
 			s.miss(err)
