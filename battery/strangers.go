@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/wallproof/wallproof/battery/boundary"
+	"github.com/wallproof/wallproof/battery/parts"
 	"github.com/wallproof/wallproof/policy"
 	"github.com/wallproof/wallproof/policy/host"
 	"github.com/wallproof/wallproof/policy/proxy"
@@ -49,7 +50,7 @@ func (r *run) strangers(lets []proxy.Let) []probes.Target {
 	for _, l := range lets {
 		add(l.Scheme, l.Host, l.Port, l.Method, l.Path)
 	}
-	for _, s := range r.evaluator.Allowed(maxSamples) {
+	for _, s := range r.evaluator.Allowed(parts.MaxSamples) {
 		q := s.Request
 		for _, name := range around(q.Host.String()) {
 			add("https", name, 443, "GET", "/")

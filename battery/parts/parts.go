@@ -19,8 +19,8 @@ import (
 	"github.com/wallproof/wallproof/probes/nonce"
 )
 
-// maxSamples bounds how many allow entries are looked at for a usable target.
-const maxSamples = 256
+// MaxSamples bounds how many allow entries are looked at for a usable target.
+const MaxSamples = 256
 
 // OpenTarget is what is asked for where the policy names no host because it
 // allows the whole internet.
@@ -82,7 +82,7 @@ func Of(e *policy.Evaluator, p *policy.Policy) Parts {
 // GET and asks for no credential is best.
 func (t *Parts) target(e *policy.Evaluator) {
 	best := -1
-	for _, s := range e.Allowed(maxSamples) {
+	for _, s := range e.Allowed(MaxSamples) {
 		name := s.Request.Host.String()
 		if !slices.Contains(t.Names, name) {
 			t.Names = append(t.Names, name)
@@ -193,7 +193,7 @@ func takesBody(e *policy.Evaluator, r policy.Request) bool {
 // withoutSecret picks an allowed request to a host that no secret is for: the
 // target itself where it is one.
 func (t *Parts) withoutSecret(e *policy.Evaluator) *policy.Sample {
-	candidates := e.Allowed(maxSamples)
+	candidates := e.Allowed(MaxSamples)
 	if t.Allowed != nil {
 		candidates = append([]policy.Sample{*t.Allowed}, candidates...)
 	}
