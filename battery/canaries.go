@@ -64,15 +64,6 @@ func (t tenantSecrets) placeholders() []string {
 	return out
 }
 
-// values maps names to canaries.
-func (t tenantSecrets) values() map[string]string {
-	out := map[string]string{}
-	for _, s := range t {
-		out[s.Name] = s.Value
-	}
-	return out
-}
-
 // newCanaries draws a phase's canaries for what a policy holds.
 func newCanaries(p *policy.Policy, random io.Reader) (canaries, error) {
 	var c canaries

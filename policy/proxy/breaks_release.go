@@ -47,7 +47,6 @@ func (Breaks) remember(*rules)                                   {}
 func (Breaks) gateOpen(target) bool                              { return false }
 func (Breaks) listenerOpen(*conn) bool                           { return false }
 func (Breaks) opened(netip.Addr) bool                            { return false }
-func (Breaks) waives(target) bool                                { return false }
 func (Breaks) page(*session, *httpx.Request) bool                { return false }
 func (Breaks) believed(*rules, *request, *policy.Rule)           {}
 func (Breaks) unpoliced(*origin, *request, policy.Decision) bool { return false }
