@@ -229,11 +229,6 @@ func (r *run) openPhases(ctx context.Context) error {
 		return err
 	}
 	r.strange, r.gaps = r.strangers(r.attack.lets), gaps(openings)
-	// Which kernel it is cannot be told from inside alone.
-	r.facts["sharedKernel"] = r.isolation()["kernel"]
-	if r.facts["sharedKernel"] == "shared" {
-		r.facts["sharedKernel"] = "yes"
-	}
 	return nil
 }
 

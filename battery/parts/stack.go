@@ -67,6 +67,9 @@ func UnmetByStack(isolation map[string]string) Unmet {
 	if uid := isolation["uid"]; uid != "0" {
 		out[catalog.NeedsRoot] = "processes inside run as uid " + uid
 	}
+	if kernel := isolation[FactKernel]; kernel != KernelShared {
+		out[catalog.NeedsSharedKernel] = FactKernel + ": " + kernel
+	}
 	for _, r := range measured {
 		if name := r.Fact(); isolation[name] != "yes" {
 			out[r] = name + ": " + isolation[name]

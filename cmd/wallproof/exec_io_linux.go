@@ -96,7 +96,7 @@ func (w *lineWriter) Write(p []byte) (int, error) {
 			return len(p), nil
 		}
 		if i < 0 {
-			i = len(w.rest) - 1
+			i = maxLine - 1
 		}
 		line := w.rest[:i+1]
 		if err := w.line(line); err != nil {

@@ -146,8 +146,6 @@ func (r Requirement) Fact() string {
 		return "userNamespace"
 	case NeedsQueues:
 		return "messageQueues"
-	case NeedsSharedKernel:
-		return "sharedKernel"
 	}
 	return ""
 }

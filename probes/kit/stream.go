@@ -42,6 +42,9 @@ const knockPort = 4444
 // attempt's own address of the internet. Without a boundary the witness answers;
 // with one the wall does.
 func Knock(ctx context.Context, env *probes.Env) manifest.Observation {
+	if !env.Facts.Outside.V4.IsValid() && !env.Facts.Outside.V6.IsValid() {
+		return Missing("there is no address of the internet to knock at")
+	}
 	t := Begin(env)
 	defer t.End()
 	v6 := !env.Facts.Outside.V4.IsValid()
