@@ -73,7 +73,7 @@ func (b *builder) writeBeside(a *attempt, entry *history.Entry, to *files) error
 		since = entry.Events[n-1].Time
 	}
 	g := badgeOf(r)
-	s, err1 := pretty(statusOf(r, e, since, r.ID))
+	s, err1 := compact(statusOf(r, e, since, r.ID))
 	bj, err2 := g.json()
 	ld, err3 := b.jsonLD(r, e, r.ID)
 	if err := errors.Join(err1, err2, err3); err != nil {

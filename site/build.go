@@ -41,7 +41,7 @@ func Build(ctx context.Context, in Input, outDir string) (res Result, err error)
 	if len(in.Packets) > manyPackets {
 		// A large site makes much short-lived garbage; memory stays far below what
 		// collecting it this often would save.
-		defer debug.SetGCPercent(debug.SetGCPercent(400))
+		defer debug.SetGCPercent(debug.SetGCPercent(300))
 	}
 	if err := b.run(ctx); err != nil {
 		return Result{}, err

@@ -71,6 +71,15 @@ func pretty(v any) ([]byte, error) {
 	return append(b, '\n'), nil
 }
 
+// compact writes JSON that every open page fetches: one line.
+func compact(v any) ([]byte, error) {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return nil, fmt.Errorf("site: write JSON: %w", err)
+	}
+	return append(b, '\n'), nil
+}
+
 // badge is what badge.json and badge.svg say. A badge is shown on pages that
 // know nothing of its age, so its text carries the date.
 type badge struct {

@@ -127,11 +127,12 @@ func (b *builder) watch(e *evidence, root, status string) *watchView {
 }
 
 // pairs writes the fabric for the page's script: name=value, percent-encoded,
-// separated by spaces, as live.json names its members.
+// separated by spaces, as live.json names its members; a fact of isolation has a
+// dot before its name.
 func pairs(f *predicate.LiveFabric) string {
 	values := map[string]string{"driver": f.Driver, "version": f.Version, "configDigest": f.ConfigDigest, "kernel": f.Kernel, "arch": f.Arch}
 	for k, v := range f.Isolation {
-		values["isolation."+k] = v
+		values["."+k] = v
 	}
 	var out []string
 	for _, k := range sortedKeys(values) {

@@ -73,7 +73,8 @@ func (b *builder) writeRootFiles(r *record, e *evidence, stem string) error {
 	}
 	s := statusOf(r, e, b.history.Since(r.Digest), stem)
 	s.Checked = history.Stamp(b.now)
-	return errors.Join(err1, err2, b.putJSON(fileStatus, s), b.tree.put(fileBadgeJSON, bj), b.tree.put(fileBadgeSVG, g.svg()), b.tree.put(fileJSONLD, ld))
+	st, err3 := compact(s)
+	return errors.Join(err1, err2, err3, b.tree.put(fileStatus, st), b.tree.put(fileBadgeJSON, bj), b.tree.put(fileBadgeSVG, g.svg()), b.tree.put(fileJSONLD, ld))
 }
 
 // answersSchema names the format of procurement/answers.json.

@@ -22,8 +22,8 @@
     "image-drift": "The image that is deployed now is not the one that was attested.",
     "policy-drift": "The egress policy that is in force now is not the one that was attested.",
     "fabric-drift": "The sandbox fabric that is in use now is not the one that was attested.",
-    "status-missing": "The publisher's host no longer has the files that this page is compared with, so nothing says that the claim still holds.",
-    "page-outdated": "The publisher has changed the state of this claim since this page was built. Reload the page for the present state.",
+    "status-missing": "The publisher's host lacks the files that this page is compared with, so nothing says that the claim still holds.",
+    "page-outdated": "The state of this claim has changed since this page was built. Reload the page.",
   };
 
   let stale = false;
@@ -91,7 +91,7 @@
   function drifted(live) {
     const attested = Object.fromEntries(watch.fabric.split(" ").map((pair) => pair.split("=").map(decodeURIComponent)));
     const { isolation, ...rest } = live;
-    for (const name in isolation) rest["isolation." + name] = isolation[name];
+    for (const name in isolation) rest["." + name] = isolation[name];
     return Object.keys(rest).some((name) => rest[name] !== (attested[name] || ""));
   }
 
