@@ -137,6 +137,7 @@ func (j *joiner) fromProxy(events []proxy.Event) []manifest.Observation {
 	decided := map[uint64]proxy.Event{}
 	var out aggregator
 	for _, e := range events {
+		decidedAt := e.Time
 		switch e.Type {
 		case proxy.EventDecision:
 			decided[e.ID] = e
@@ -145,6 +146,9 @@ func (j *joiner) fromProxy(events []proxy.Event) []manifest.Observation {
 			if !ok {
 				continue
 			}
+			// What was masked after the head is known at the end, which may come when
+			// the attempt is over; whose request it was is told by when it began.
+			decidedAt = d.Time
 			d.Redacted, d.Time = e.Redacted-d.Redacted, e.Time
 			if d.Redacted <= 0 {
 				continue
@@ -153,7 +157,7 @@ func (j *joiner) fromProxy(events []proxy.Event) []manifest.Observation {
 		default:
 			continue
 		}
-		at, err := time.Parse(timeFormat, e.Time)
+		at, err := time.Parse(timeFormat, decidedAt)
 		if err != nil {
 			continue
 		}
