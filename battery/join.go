@@ -18,8 +18,13 @@ import (
 const timeFormat = "2006-01-02T15:04:05.000Z"
 
 // joinSlack is how far the clocks of the sandbox and of the enforcement may be
-// apart when a record is tied to an attempt by its source port.
-const joinSlack = 2 * time.Second
+// apart when a record is tied to an attempt by its source port. Ports come round
+// again: where several attempts used one in that time, the one counts that alone
+// fits within joinTight.
+const (
+	joinSlack = 2 * time.Second
+	joinTight = 250 * time.Millisecond
+)
 
 // attempt is one attempt as the join needs it.
 type attempt struct {
@@ -79,7 +84,7 @@ func (j *joiner) learnPorts(o manifest.Observation) {
 	if err != nil {
 		return
 	}
-	w := window{nonce: o.Nonce, from: start.Add(-joinSlack), to: start.Add(time.Duration(o.Millis)*time.Millisecond + joinSlack)}
+	w := window{nonce: o.Nonce, from: start, to: start.Add(time.Duration(o.Millis) * time.Millisecond)}
 	for _, local := range o.Local {
 		proto, port, ok := parseLocal(local)
 		if !ok {
@@ -117,17 +122,28 @@ func (j *joiner) owner(proto string, src, dst netip.AddrPort, at time.Time, text
 	if n := j.byOwn[dst.Addr().Unmap()]; n != "" {
 		return n
 	}
-	var found string
-	for _, w := range j.byPort[portKey{proto, src.Addr().Unmap(), src.Port()}] {
-		if at.Before(w.from) || at.After(w.to) {
-			continue
-		}
-		if found != "" && found != w.nonce {
-			return "" // the port was used twice in that time: no guess
-		}
-		found = w.nonce
+	windows := j.byPort[portKey{proto, src.Addr().Unmap(), src.Port()}]
+	found, several := within(windows, at, joinTight)
+	if found == "" && !several {
+		found, _ = within(windows, at, joinSlack)
 	}
 	return found
+}
+
+// within finds the attempt in whose time, give or take slack, something
+// happened. When the port was used twice in that time there are several: no
+// guess.
+func within(windows []window, at time.Time, slack time.Duration) (nonce string, several bool) {
+	for _, w := range windows {
+		if at.Before(w.from.Add(-slack)) || at.After(w.to.Add(slack)) {
+			continue
+		}
+		if nonce != "" && nonce != w.nonce {
+			return "", true
+		}
+		nonce = w.nonce
+	}
+	return nonce, false
 }
 
 // fromProxy turns the proxy's events into observations of the attempts that

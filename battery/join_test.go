@@ -33,6 +33,8 @@ func testJoiner() *joiner {
 	})
 	j.learnPorts(manifest.Observation{Nonce: a, Time: testAt.Format(timeFormat), Millis: 10, Local: []string{"tcp/4000", "tcp/4009", "bogus", "icmp/1"}})
 	j.learnPorts(manifest.Observation{Nonce: b, Time: testAt.Format(timeFormat), Millis: 10, Local: []string{"udp/4001", "tcp/4009"}})
+	j.learnPorts(manifest.Observation{Nonce: b, Time: testAt.Add(time.Second).Format(timeFormat), Millis: 10, Local: []string{"tcp/4010"}})
+	j.learnPorts(manifest.Observation{Nonce: a, Time: testAt.Format(timeFormat), Millis: 10, Local: []string{"tcp/4010"}})
 	return j
 }
 
@@ -51,6 +53,9 @@ func TestJoinFilter(t *testing.T) {
 		{"by source port, other sandbox", denial("tcp", "192.0.2.6:4000", "1.2.3.4:22", "", 0), ""},
 		{"by source port, long after", denial("tcp", "192.0.2.2:4000", "1.2.3.4:22", "", time.Minute), ""},
 		{"by source port that two used", denial("tcp", "192.0.2.2:4009", "1.2.3.4:22", "", 0), ""},
+		{"by source port that came round again", denial("tcp", "192.0.2.2:4010", "1.2.3.4:22", "", time.Second), b},
+		{"by source port before it came round", denial("tcp", "192.0.2.2:4010", "1.2.3.4:22", "", -200*time.Millisecond), a},
+		{"by source port between two times", denial("tcp", "192.0.2.2:4010", "1.2.3.4:22", "", 500*time.Millisecond), ""},
 		{"udp by source port", denial("udp", "192.0.2.2:4001", "1.2.3.4:53", "", 0), b},
 		{"by nonce in the payload", denial("udp", "192.0.2.2:9", "1.2.3.4:53", "x"+" "+b+" ", 0), b},
 		{"payload before port", denial("tcp", "192.0.2.2:4000", "1.2.3.4:22", b, 0), b},
