@@ -93,7 +93,7 @@ func testCLI(t *testing.T) {
 	if !maps.Equal(before, tree(t, filepath.Join(c.dir, "packet"))) {
 		t.Error("a refused token changed the packet")
 	}
-	c.exits(0, append(words("attest packet --keyless --identity-token token"), deployment...), "signer       "+who, "issuer       "+s.URL, "log          ", "index 0", "timestamp    20")
+	c.exits(0, append(words("attest packet --keyless --identity-token token"), deployment...), "signer       "+who, "issuer       "+s.URL, "log          ", " index ", "timestamp    20")
 	c.exits(3, append(words("verify packet"), identity...), "rerun-missing", "by a timestamp authority")
 	c.exits(0, append(append(words("verify packet --sign keyless --identity-token verifier-token --signing-config signing.json"), identity...), words("--verifier-identity auditor@example.org --verifier-oidc-issuer "+s.URL)...), "signed re-run written")
 	c.exits(0, append(append(words("verify packet --require transparency,timestamp,independent-verifier"), identity...), words("--verifier-identity auditor@example.org --verifier-oidc-issuer "+s.URL)...), "VALID")
