@@ -146,7 +146,8 @@ func shorten(name string, b []byte) []byte {
 	case ".css":
 		s := cssComment.ReplaceAllString(string(b), "")
 		s = strings.Join(strings.Fields(s), " ")
-		return []byte(cssTight.ReplaceAllStringFunc(s, tighten) + "\n")
+		s = cssTight.ReplaceAllStringFunc(s, tighten)
+		return []byte(strings.ReplaceAll(s, ";}", "}") + "\n")
 	case ".js":
 		var w strings.Builder
 		for line := range strings.Lines(string(b)) {
@@ -164,5 +165,5 @@ func tighten(match string) string { return strings.TrimSpace(match) }
 
 var (
 	cssComment = regexp.MustCompile(`(?s)/\*.*?\*/`)
-	cssTight   = regexp.MustCompile(` ?([{};,]) ?|(\b): `)
+	cssTight   = regexp.MustCompile(` ?([{};,]) ?| > |(\b): `)
 )

@@ -4,8 +4,8 @@ import "testing"
 
 func TestShorten(t *testing.T) {
 	for _, c := range []struct{ name, in, want string }{
-		{"a.css", "/* x\n y */\n.a > .b, .c:hover {\n  color: red;\n  margin: clamp(1rem, 2vw + 1rem, 3rem) 0;\n}\n", ".a > .b,.c:hover{color:red;margin:clamp(1rem,2vw + 1rem,3rem) 0;}\n"},
-		{"a.css", "@media (min-width: 60rem) { a :focus { content: \"+\"; } }", "@media (min-width:60rem){a :focus{content:\"+\";}}\n"},
+		{"a.css", "/* x\n y */\n.a > .b, .c:hover {\n  color: red;\n  margin: clamp(1rem, 2vw + 1rem, 3rem) 0;\n}\n", ".a>.b,.c:hover{color:red;margin:clamp(1rem,2vw + 1rem,3rem) 0}\n"},
+		{"a.css", "@media (min-width: 60rem) { a :focus { content: \"+\"; } }", "@media (min-width:60rem){a :focus{content:\"+\"}}\n"},
 		{"a.js", "// why\n\nconst a = \"// kept\"; // kept too\n  b();\n", "const a = \"// kept\"; // kept too\nb();\n"},
 		{"a.svg", "<svg> </svg>\n", "<svg> </svg>\n"},
 	} {

@@ -4,6 +4,7 @@
 (() => {
   const root = document.documentElement;
   const watch = root.dataset;
+  const all = (s) => document.querySelectorAll(s);
 
   // Colour scheme.
   const toggle = document.querySelector("[data-scheme-toggle]");
@@ -17,13 +18,14 @@
   }
 
   // A static page ages. These texts go with the reason codes of the verifier.
+  const drift = (what) => `The ${what} now is not the one that was attested.`;
   const texts = {
     "expired": "The attestation has expired since this page was built.",
-    "image-drift": "The image that is deployed now is not the one that was attested.",
-    "policy-drift": "The egress policy that is in force now is not the one that was attested.",
-    "fabric-drift": "The sandbox fabric that is in use now is not the one that was attested.",
-    "status-missing": "The publisher's host lacks the files that this page is compared with, so nothing says that the claim still holds.",
-    "page-outdated": "The state of this claim has changed since this page was built. Reload the page.",
+    "image-drift": drift("image that is deployed"),
+    "policy-drift": drift("egress policy that is in force"),
+    "fabric-drift": drift("sandbox fabric that is in use"),
+    "status-missing": "The publisher's host lacks the files that this page is compared with.",
+    "page-outdated": "The claim has changed since this page was built. Reload it.",
   };
 
   let stale = false;
@@ -32,7 +34,7 @@
     stale = true;
     const notice = document.getElementById("stale");
     const record = document.querySelector("[data-claim] .record");
-    for (const claim of document.querySelectorAll("[data-claim]")) claim.remove();
+    for (const claim of all("[data-claim]")) claim.remove();
     if (notice) {
       const shown = notice.content.cloneNode(true);
       shown.querySelector("[data-stale-text]").textContent = texts[code] || "The publisher's status file no longer supports this claim.";
@@ -56,7 +58,7 @@
   // Rows of lists that carry an expiry of their own.
   function ageRows() {
     const chip = document.getElementById("stale-chip");
-    for (const row of document.querySelectorAll("[data-row-expires]")) {
+    for (const row of all("[data-row-expires]")) {
       if (!expired(row.dataset.rowExpires)) continue;
       const old = row.querySelector(".chip");
       if (chip && old) old.replaceWith(chip.content.cloneNode(true));
@@ -115,7 +117,7 @@
     ageRows();
     if ("watch" in watch && !stale && expired(watch.expires)) withdraw("expired");
     let next = hour;
-    const ends = [...document.querySelectorAll("[data-row-expires]")].map((row) => row.dataset.rowExpires);
+    const ends = [...all("[data-row-expires]")].map((row) => row.dataset.rowExpires);
     if ("watch" in watch && !stale) ends.push(watch.expires);
     for (const end of ends) next = Math.min(next, Math.max(Date.parse(end) - Date.now(), 0) + 50);
     if (ends.length) setTimeout(tick, next);
@@ -128,5 +130,5 @@
   }
 
   // A printed page has everything open.
-  addEventListener("beforeprint", () => { for (const item of document.querySelectorAll("details")) item.open = true; });
+  addEventListener("beforeprint", () => { for (const item of all("details")) item.open = true; });
 })();
