@@ -11,12 +11,13 @@ BIN     := bin
 OUT     ?= wallproof-demo
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
-.PHONY: build core demo test unit e2e generate check fmt-check vet staticcheck cross wasm bench breaks clean-runs clean need-root test-runc test-breaks test-conformance test-site bench-proxy bench-verify stack test-stack
+.PHONY: build core demo test unit e2e generate check fmt-check vet staticcheck cross wasm bench breaks clean-runs clean need-root test-runc test-breaks test-conformance test-site bench-proxy bench-verify stack test-stack test-pkcs11
 
 # The other key services that cmd/wallproof-kms has clients of, each by its scheme.
 OTHERKMS := awskms azurekms hashivault openbao
 
 build: core $(BIN)/sigstore-kms-gcpkms ## all binaries into bin/
+	go build -ldflags "-s -w" -o $(BIN)/sigstore-kms-pkcs11 ./cmd/wallproof-pkcs11
 
 core: $(BIN)/wallproof-runsc ## the binaries that a run and its evidence need
 	go build -ldflags "$(LDFLAGS)" -o $(BIN)/ ./cmd/wallproof ./cmd/wallproof-probe ./cmd/wallproof-agent
@@ -57,6 +58,7 @@ vet:
 	go vet -tags e2e ./testdata/e2e
 	cd cmd/wallproof-runsc && go vet .
 	go vet -tags stack ./attest/stacktest
+	go vet -tags pkcs11 ./cmd/wallproof-pkcs11
 	cd cmd/wallproof-kms && go vet -tags stack .
 
 staticcheck:
@@ -121,6 +123,9 @@ stack: ## real servers for the tests of signing, built once into a cache
 test-stack: need-root stack build ## signing against real servers and key services; needs ip
 	go test -tags stack -count 1 -timeout 10m -v -run TestStack ./attest/stacktest
 	cd cmd/wallproof-kms && go test -tags stack -count 1 -timeout 10m .
+
+test-pkcs11: ## signing with keys in a PKCS #11 token; needs Debian's softhsm2
+	go test -tags pkcs11 -count 1 -run TestSoftHSM ./cmd/wallproof-pkcs11
 
 bench-verify: ## verification beside SHA-256, a bare start and cosign (make stack ALL=1)
 	go test -tags bench -count 1 -run TestTable -v ./internal/tools/benchverify

@@ -1,10 +1,10 @@
 // Package kms signs with keys that never leave a key service: gcpkms://,
-// awskms://, azurekms://, hashivault://, or any other scheme for which a
+// awskms://, azurekms://, hashivault://, pkcs11:, or any other scheme for which a
 // Sigstore KMS plugin is installed.
 //
 // The clients of these services are large, so they are not linked in here: they
-// live in a helper executable (cmd/wallproof-kms), which speaks Sigstore's KMS
-// plugin protocol and is called sigstore-kms-SCHEME, beside this program or in
+// live in helper executables (cmd/wallproof-kms, cmd/wallproof-pkcs11), which speak
+// Sigstore's KMS plugin protocol and are called sigstore-kms-SCHEME, beside this program or in
 // PATH. Beyond that protocol our helper answers
 //
 //	sigstore-kms-SCHEME describe SCHEME://…
@@ -45,22 +45,29 @@ var (
 // Description is what a key service says of a key.
 type Description struct {
 	URI        string `json:"uri"`                  // with its version
+	Record     string `json:"record,omitempty"`     // what goes into evidence, where that is not the URI
 	Version    string `json:"version,omitempty"`    // where the URI cannot carry it
 	Protection string `json:"protection,omitempty"` // "HSM", "SOFTWARE", …
 	State      string `json:"state,omitempty"`
 }
 
 // IsReference reports whether s names a key in a key service rather than a file.
-func IsReference(s string) bool { return referenceForm.MatchString(s) }
+func IsReference(s string) bool { return referenceForm.MatchString(Normalize(s)) }
 
 var (
 	referenceForm = regexp.MustCompile(`\A[a-z][a-z0-9]+://\S*\z`)
 	gcpVersion    = regexp.MustCompile(`\A(gcpkms://projects/[^/]+/locations/[^/]+/keyRings/[^/]+/cryptoKeys/[^/]+)/(?:versions|cryptoKeyVersions)/([^/]+)\z`)
 )
 
+// pkcs11 begins a PKCS #11 URI (RFC 7512), which has no "//".
+const pkcs11 = "pkcs11:"
+
 // Normalize writes the one spelling of a reference. Google's version may be
-// called "versions" or "cryptoKeyVersions".
+// called "versions" or "cryptoKeyVersions", and a PKCS #11 URI has no "//".
 func Normalize(ref string) string {
+	if rest, ok := strings.CutPrefix(ref, pkcs11); ok && !strings.HasPrefix(rest, "//") {
+		return pkcs11 + "//" + rest
+	}
 	if m := gcpVersion.FindStringSubmatch(ref); m != nil {
 		return m[1] + "/cryptoKeyVersions/" + m[2]
 	}
@@ -101,6 +108,9 @@ func Open(ctx context.Context, ref, dir string) (attest.Signer, error) {
 	// The key's fingerprint pins the version where the service does not name one,
 	// and lets a verifier compare.
 	name := ref
+	if d.Record != "" {
+		name = d.Record
+	}
 	if d.Version != "" {
 		name += "?version=" + d.Version
 	}

@@ -18,7 +18,7 @@ import (
 const keylessWord = "keyless"
 
 // keyServices are the key services for which `make build` installs a helper.
-const keyServices = "gcpkms://, awskms://, azurekms:// or hashivault://"
+const keyServices = "gcpkms://, awskms://, azurekms://, hashivault:// or pkcs11:"
 
 // serviceFlags say which services take part in a signature, and who signs where
 // it is an identity.
