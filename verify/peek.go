@@ -1,6 +1,8 @@
 package verify
 
 import (
+	"slices"
+
 	"github.com/wallproof/wallproof/attest/predicate"
 )
 
@@ -27,24 +29,56 @@ func Peek(bundle []byte) (predicateType, attestation string) {
 	return s.PredicateType, "sha256:" + v.InputAttestations[0].Digest["sha256"]
 }
 
-// Pair is an attestation with the re-run that belongs to it, or nil.
-type Pair struct{ Attestation, Verification []byte }
+// Pair is an attestation with the re-runs that name it, which may be none or
+// several: whoever may write to a registry may put any there.
+type Pair struct {
+	Attestation   []byte
+	Verifications [][]byte
+}
 
 // Pairs sorts bundles of one image, as they come from a registry: each
-// trust-boundary attestation with a re-run that names it. Of several re-runs the
-// last one in the list is taken. Nothing is believed; Verify does that.
+// trust-boundary attestation with the re-runs that name it. Nothing is believed;
+// Verify does that.
 func Pairs(bundles [][]byte) []Pair {
 	var out []Pair
-	rerun := map[string][]byte{}
+	reruns := map[string][][]byte{}
 	for _, b := range bundles {
 		if typ, about := Peek(b); typ == predicate.TypeVSA && about != "" {
-			rerun[about] = b
+			reruns[about] = append(reruns[about], b)
 		}
 	}
 	for _, b := range bundles {
 		if typ, digest := Peek(b); typ == predicate.TypeBoundary {
-			out = append(out, Pair{b, rerun[digest]})
+			out = append(out, Pair{b, reruns[digest]})
 		}
 	}
 	return out
+}
+
+// Verify verifies the attestation with each of its re-runs and returns the best
+// report, so that a bad re-run beside a good one hides nothing. in's own bundles
+// are not looked at. Once it is not the re-run that a report fails for, the
+// others are not tried.
+func (p Pair) Verify(s *Verifier, in Input) Report {
+	in.Bundle, in.Verification = p.Attestation, nil
+	if len(p.Verifications) == 0 {
+		return s.Verify(in)
+	}
+	var best Report
+	for i, rerun := range p.Verifications {
+		in.Verification = rerun
+		r := s.Verify(in)
+		if i == 0 || rank(r.Verdict) > rank(best.Verdict) || (r.Verdict == best.Verdict && len(r.Failed()) < len(best.Failed())) {
+			best = r
+		}
+		if r.Verdict == Valid || failsElsewhere(r) {
+			break
+		}
+	}
+	return best
+}
+
+// failsElsewhere tells whether a report is invalid whatever its re-run says.
+func failsElsewhere(r Report) bool {
+	return slices.ContainsFunc(r.Checks, func(c Check) bool { return c.Status == Fail && c.Name != CheckRerun })
 }

@@ -30,6 +30,10 @@ type Options struct {
 	Plain bool
 	// Backoff between attempts; the zero value is the library's.
 	Backoff remote.Backoff
+	// PassedOver is told of each referrer that Fetch leaves out although it is, or
+	// may be, a bundle: anybody who may write to the repository can put it there,
+	// and it must not keep the others from being read. May be nil.
+	PassedOver func(digest string, why error)
 }
 
 func (o Options) names() []name.Option {
@@ -49,6 +53,7 @@ func (o Options) remote(ctx context.Context) []remote.Option {
 	if next == nil {
 		next = remote.DefaultTransport
 	}
+	next = paged{next}
 	if !o.Plain {
 		next = encrypted{next}
 	}

@@ -3,12 +3,15 @@ package oci
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"net/http"
 
 	"github.com/google/go-containerregistry/pkg/name"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
+	"github.com/google/go-containerregistry/pkg/v1/remote/transport"
 
 	"github.com/wallproof/wallproof/verify"
 )
@@ -75,6 +78,12 @@ func Fetch(ctx context.Context, image string, o Options) ([]Attached, error) {
 	var out []Attached
 	for _, d := range list {
 		a, ok, err := o.fetch(ctx, subject, d)
+		if err != nil && permanent(err) {
+			if o.PassedOver != nil {
+				o.PassedOver(d.Digest.String(), err)
+			}
+			continue
+		}
 		if err != nil {
 			return nil, fmt.Errorf("fetch referrer %s of %s: %w", d.Digest, subject, err)
 		}
@@ -83,6 +92,17 @@ func Fetch(ctx context.Context, image string, o Options) ([]Attached, error) {
 		}
 	}
 	return out, nil
+}
+
+// permanent tells what is wrong with a referrer itself (too large, or of a blob
+// that was never there) from what a registry failed to do: a referrer that cannot
+// be had now must not be taken for one that is not there.
+func permanent(err error) bool {
+	var status *transport.Error
+	if errors.As(err, &status) {
+		return status.StatusCode == http.StatusNotFound
+	}
+	return errors.Is(err, ErrTooLarge)
 }
 
 func (o Options) referrers(ctx context.Context, subject name.Digest) ([]v1.Descriptor, error) {

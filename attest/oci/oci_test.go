@@ -3,11 +3,14 @@ package oci_test
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"log"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -21,6 +24,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/random"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
+	"github.com/google/go-containerregistry/pkg/v1/types"
 
 	"github.com/wallproof/wallproof/attest/manifest"
 	"github.com/wallproof/wallproof/attest/oci"
@@ -111,8 +115,8 @@ func TestAttachAndFetch(t *testing.T) {
 			t.Fatalf("%d attestations", len(pairs))
 		}
 		in := p.Input()
-		in.Packet, in.Bundle, in.Verification, in.Image = nil, pairs[0].Attestation, pairs[0].Verification, digest
-		if r := verify.Verify(in); r.Verdict != verify.Valid || !bytes.Equal(in.Bundle, p.Files[packet.AttestationFile]) {
+		in.Packet, in.Image = nil, digest
+		if r := pairs[0].Verify(verify.NewVerifier(nil, "", in.Catalogue), in); r.Verdict != verify.Valid || !bytes.Equal(pairs[0].Attestation, p.Files[packet.AttestationFile]) {
 			t.Errorf("%s: %v", r.Verdict, r.Failed())
 		}
 		if !referrers {
@@ -272,5 +276,125 @@ func TestIndexAndPlatform(t *testing.T) {
 	}
 	if list, err := oci.Fetch(ctx, missing, fast); err != nil || len(list) != 0 {
 		t.Errorf("an image without referrers: %v, %v", list, err)
+	}
+}
+
+// Referrers that are no bundles, too large, or of blobs that were never there,
+// which anybody may put who may write to the repository, keep nothing from being
+// read; each that could have been a bundle is told.
+func TestJunkReferrers(t *testing.T) {
+	for _, referrers := range []bool{true, false} {
+		host := start(t, referrers, nil)
+		image, img := push(t, host+"/agents/demo")
+		ref, err := name.NewDigest(image)
+		if err != nil {
+			t.Fatal(err)
+		}
+		size, err := img.Size()
+		if err != nil {
+			t.Fatal(err)
+		}
+		digest, err := img.Digest()
+		if err != nil {
+			t.Fatal(err)
+		}
+		junk := func(artifactType, layers string) {
+			t.Helper()
+			raw := `{"schemaVersion":2,"mediaType":"application/vnd.oci.image.manifest.v1+json","artifactType":"` + artifactType +
+				`","config":{"mediaType":"application/vnd.oci.empty.v1+json","digest":"sha256:44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a","size":2},"layers":[` + layers +
+				`],"subject":{"mediaType":"application/vnd.oci.image.manifest.v1+json","digest":"` + digest.String() + `","size":` + strconv.FormatInt(size, 10) + `}}`
+			if err := remote.Put(ref.Context().Digest(predicate.Digest([]byte(raw))), rawManifest(raw)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		layer := func(size string) string {
+			return `{"mediaType":"` + oci.BundleType + `","digest":"` + predicate.Digest([]byte(size)) + `","size":` + size + `}`
+		}
+		junk("application/spdx+json", "")
+		junk(oci.BundleType, "")
+		junk(oci.BundleType, layer("1"))
+		if _, err := oci.Attach(context.Background(), image, []byte(`{"good":1}`), fast); err != nil {
+			t.Fatal(err)
+		}
+		junk(oci.BundleType, layer("1099511627776"))
+		o := fast
+		var told []string
+		o.PassedOver = func(_ string, why error) { told = append(told, why.Error()) }
+		list, err := oci.Fetch(context.Background(), image, o)
+		if err != nil || len(list) != 1 || string(list[0].Bundle) != `{"good":1}` {
+			t.Errorf("referrers API %v: %d bundles, %v", referrers, len(list), err)
+		}
+		if len(told) != 2 {
+			t.Errorf("referrers API %v: told of %q", referrers, told)
+		}
+	}
+}
+
+type rawManifest string
+
+func (m rawManifest) RawManifest() ([]byte, error)        { return []byte(m), nil }
+func (m rawManifest) MediaType() (types.MediaType, error) { return types.OCIManifestSchema1, nil }
+
+// pages serves a registry's lists of referrers one entry a page.
+func pages(next http.Handler, link func(page int) string) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !strings.Contains(r.URL.Path, "/referrers/") {
+			next.ServeHTTP(w, r)
+			return
+		}
+		rec := httptest.NewRecorder()
+		next.ServeHTTP(rec, r)
+		var idx v1.IndexManifest
+		if err := json.Unmarshal(rec.Body.Bytes(), &idx); err != nil {
+			w.WriteHeader(rec.Code)
+			return
+		}
+		page, _ := strconv.Atoi(r.URL.Query().Get("page"))
+		all := idx.Manifests
+		idx.Manifests = all[min(page, len(all)):min(page+1, len(all))]
+		w.Header().Set("Content-Type", string(types.OCIImageIndex))
+		if page+1 < len(all) {
+			w.Header().Set("Link", fmt.Sprintf(`<%s>; rel="next"`, link(page+1)))
+		}
+		_ = json.NewEncoder(w).Encode(idx)
+	})
+}
+
+// A registry that lists referrers in pages is read to its last page; a page
+// elsewhere, or without end, is not followed.
+func TestReferrersInPages(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		link func(page int) string
+		ok   bool
+	}{
+		{"relative", func(n int) string { return fmt.Sprintf("?page=%d", n) }, true},
+		{"another host", func(n int) string { return fmt.Sprintf("http://127.0.0.1:1/v2/x/referrers/y?page=%d", n) }, false},
+		{"in a circle", func(int) string { return "?page=1" }, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var paging atomic.Bool
+			host := start(t, true, func(next http.Handler) http.Handler {
+				paged := pages(next, c.link)
+				return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					if paging.Load() {
+						paged.ServeHTTP(w, r)
+						return
+					}
+					next.ServeHTTP(w, r)
+				})
+			})
+			image, _ := push(t, host+"/agents/demo")
+			for i := range 3 {
+				if _, err := oci.Attach(context.Background(), image, fmt.Appendf(nil, `{"n":%d}`, i), fast); err != nil {
+					t.Fatal(err)
+				}
+			}
+			paging.Store(true)
+			list, err := oci.Fetch(context.Background(), image, fast)
+			if (err == nil) != c.ok || (c.ok && len(list) != 3) {
+				t.Errorf("%d bundles, %v", len(list), err)
+			}
+		})
 	}
 }

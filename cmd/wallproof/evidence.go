@@ -52,7 +52,7 @@ func freshnessFlags() []cli.Flag {
 		policyFlag(),
 		&cli.StringFlag{Name: "image", Usage: "`DIGEST` that is asked about (sha256:…)"},
 		&cli.StringFlag{Name: "live", Usage: "what is deployed now (`FILE`, live.json)"},
-		&cli.StringSliceFlag{Name: "require", Usage: "make `THINGS` a condition: " + strings.Join(requirementNames(), ", ")},
+		&cli.StringSliceFlag{Name: "require", Usage: "make `THINGS` a condition: " + strings.Join(requirementNames(), ", ") + " (redteam: a result that the red team signed, with its --redteam-key)"},
 		&cli.StringFlag{Name: "at", Usage: "answer for a past `TIME` (RFC 3339)"},
 		&cli.DurationFlag{Name: "max-age", Usage: "cap on the age of an attestation", Value: verify.DefaultMaxAge},
 		&cli.StringFlag{Name: "bundle", Usage: "attestation in place of the packet's own (`FILE`)"},
@@ -95,10 +95,9 @@ func (q question) ask() (verify.Report, string) {
 		return verify.Verify(q.Input), "nothing of Wallproof's is attached to " + q.from.repository + "@" + q.from.image.Digest
 	}
 	var reports []verify.Report
+	v := verify.NewVerifier(q.TrustedRoot, q.TrustedRootDigest, q.Catalogue)
 	for _, p := range q.from.pairs {
-		in := q.Input
-		in.Bundle, in.Verification = p.Attestation, p.Verification
-		reports = append(reports, verify.Verify(in))
+		reports = append(reports, p.Verify(v, q.Input))
 	}
 	n, why := verify.Newest(reports)
 	return reports[n], fmt.Sprintf("%d attached to %s@%s; shown is %s: %s", len(reports), q.from.repository, q.from.image.Digest, firstOf(reports[n].Attestation, "one that was not authenticated"), why)

@@ -44,10 +44,7 @@ func inspectImage(c *cli.Context, from *fetched) error {
 		return invalid(errors.New("nothing of Wallproof's is attached to " + from.repository + "@" + from.image.Digest))
 	}
 	for _, p := range from.pairs {
-		for _, bundle := range [][]byte{p.Attestation, p.Verification} {
-			if bundle == nil {
-				continue
-			}
+		for _, bundle := range append([][]byte{p.Attestation}, p.Verifications...) {
 			if err := show.File(c.App.Writer, bundle); err != nil {
 				return invalid(err)
 			}

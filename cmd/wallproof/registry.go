@@ -34,7 +34,11 @@ func registryPlatformFlag() cli.Flag {
 	return &cli.StringFlag{Name: "platform", Usage: "`OS/ARCH` to pick from an index", Value: "linux/" + runtime.GOARCH}
 }
 
-func registryOptions(c *cli.Context) oci.Options { return oci.Options{Plain: c.Bool("plain-http")} }
+func registryOptions(c *cli.Context) oci.Options {
+	return oci.Options{Plain: c.Bool("plain-http"), PassedOver: func(digest string, why error) {
+		fmt.Fprintf(os.Stderr, "wallproof: passed over %s, which is attached to the image too: %s\n", digest, term.Clean(why.Error()))
+	}}
+}
 
 // isReference tells whether an argument names an image in a registry: it says so,
 // or no such path exists and it begins with a registry's name.
