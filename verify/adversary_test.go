@@ -252,6 +252,16 @@ func TestForgedMeaning(t *testing.T) {
 	}
 }
 
+// What the statement says of its key is held against the key without the packet too.
+func TestSigningNamesAnotherKey(t *testing.T) {
+	for _, name := range []string{packettest.OtherDigest, "gcpkms://projects/p/locations/l/keyRings/r/cryptoKeys/k/cryptoKeyVersions/1#" + packettest.OtherDigest} {
+		in := smallPacket(t, packettest.Signing("ecdsa-sha2-256-nistp256", name)).Input()
+		wantCode(t, verify.Verify(in), verify.Invalid, verify.CodeClaimsDiffer)
+		bundleAlone(&in)
+		wantCode(t, verify.Verify(in), verify.Invalid, verify.CodeClaimsDiffer)
+	}
+}
+
 // What the operator only asserts is shown as such, and is no external result.
 func TestRedTeamOnlyAsserted(t *testing.T) {
 	in := smallPacket(t).Input()

@@ -173,6 +173,7 @@ const (
 	CodeRerunOK          Code = "rerun-passed"
 	CodeRerunSelf        Code = "rerun-passed-self"
 	CodeRerunSkipped     Code = "rerun-this-is-it"
+	CodeRerunUnasked     Code = "rerun-not-asked"
 	CodeRerunMissing     Code = "rerun-missing"
 	CodeRerunInvalid     Code = "rerun-invalid"
 	CodeRerunOther       Code = "rerun-other-attestation"
@@ -217,4 +218,5 @@ const (
 	CodeBindingMissing     Code = "binding-missing"
 	CodeBindingInvalid     Code = "binding-invalid"
 	CodeBindingOther       Code = "binding-other"
+	CodeBindingTime        Code = "binding-time"
 )

@@ -260,6 +260,7 @@ func rerunReasons() []Reason {
 		{CodeRerunPartial, CheckRerun, Pass, "It was verified again, and all is confirmed but what the escapes that are not critical contradict.", ""},
 		{CodeRerunLevel, CheckRerun, Fail, "The re-run says more than the evidence gives: that nothing escaped, or the reverse.", nextForged},
 		{CodeRerunSkipped, CheckRerun, NotChecked, "This verification is the re-run.", ""},
+		{CodeRerunUnasked, CheckRerun, NotChecked, "One row was asked about; a re-run is of the whole claim.", "Ask for it with `--require verifier` and `--verification`."},
 		{CodeRerunMissing, CheckRerun, Held, "There is no signed verifier re-run.", "Make one with `wallproof verify --sign`."},
 		{CodeRerunInvalid, CheckRerun, Fail, "The re-run is forged or malformed.", nextForged},
 		{CodeRerunOther, CheckRerun, Fail, "The re-run is about another image, attestation or set of rules.", nextForged},
@@ -304,6 +305,7 @@ func scorecardReasons() []Reason {
 		{CodeScorecardTime, CheckScorecard, Held, "The scorecard was produced outside the attested period.", "Produce it again, or collect anew."},
 		{CodeBindingMissing, CheckScorecard, Held, "A signed binding is required and was not given.", "Make one with `wallproof gate --binding-out`."},
 		{CodeBindingInvalid, CheckScorecard, Fail, "The binding is forged or malformed.", nextForged},
+		{CodeBindingTime, CheckScorecard, Held, "The binding was signed before the scorecard was produced, or in the future of the time asked about.", "Check the clock, or `--at`."},
 		{CodeBindingOther, CheckScorecard, Fail, "The binding is of another scorecard, attestation, image or policy.", nextForged},
 	}
 }

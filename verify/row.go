@@ -106,9 +106,13 @@ func VerifyRow(data []byte, in Input) Report {
 		r.Evidence.Row = entry
 		l.pass(CheckManifest, CodeManifestRowOK, fmt.Sprintf("line %d of the signed manifest's %d", row.Index, row.Size), "line")
 	}
+	l.skip(CheckRerun, CodeRerunUnasked, "one row was asked about; a re-run is of the whole claim", "")
 	for i, c := range r.Checks {
-		if c.Name == CheckManifest {
+		switch {
+		case c.Name == CheckManifest:
 			r.Checks[i] = l.list[0]
+		case c.Code == CodeRerunSkipped:
+			r.Checks[i] = l.list[1]
 		}
 	}
 	r.Verdict = r.verdict()

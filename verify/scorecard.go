@@ -2,6 +2,7 @@ package verify
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/wallproof/wallproof/attest/manifest"
 	"github.com/wallproof/wallproof/attest/predicate"
@@ -79,8 +80,9 @@ func (v *verification) binding(s predicate.Scorecard) {
 	if err == nil {
 		_, err = st.Decode(&b)
 	}
+	var at time.Time
 	if err == nil {
-		_, err = manifest.ParseTime(b.Bound)
+		at, err = manifest.ParseTime(b.Bound)
 	}
 	if err != nil {
 		v.fail(CheckScorecard, CodeBindingInvalid, err.Error(), "binding")
@@ -89,6 +91,11 @@ func (v *verification) binding(s predicate.Scorecard) {
 	want := BindingOf(v.report, v.boundary, s, b.Bound)
 	if b != want || st.Subject[0].Sha256() != predicate.Digest(v.in.Scorecard) {
 		v.fail(CheckScorecard, CodeBindingOther, "the binding is of another scorecard, attestation, image or policy", "binding")
+		return
+	}
+	// The scorecard's own time was found well formed.
+	if produced, _ := parseAny(s.Produced); at.Add(ClockSkew).Before(produced) || at.After(v.in.At.Add(ClockSkew)) {
+		v.hold(CheckScorecard, CodeBindingTime, fmt.Sprintf("bound on %s, before the scorecard was produced (%.40s) or in the future", b.Bound, s.Produced), "binding")
 		return
 	}
 	v.pass(CheckScorecard, CodeScorecardOK, fmt.Sprintf("%s scorecard %.100q, bound on %s", s.Kind, s.ID, b.Bound), "binding")

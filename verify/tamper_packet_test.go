@@ -2,9 +2,11 @@ package verify_test
 
 import (
 	"bytes"
+	"context"
 	"crypto/elliptic"
 	"encoding/asn1"
 	"encoding/base64"
+	"fmt"
 	"maps"
 	"math/big"
 	"slices"
@@ -16,6 +18,8 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/wallproof/wallproof/attest"
+	"github.com/wallproof/wallproof/attest/manifest"
 	"github.com/wallproof/wallproof/attest/packet"
 	"github.com/wallproof/wallproof/attest/packettest"
 	"github.com/wallproof/wallproof/verify"
@@ -219,4 +223,121 @@ func TestTamperRerun(t *testing.T) {
 		y.judge(m.op+" "+m.path, verify.Verify(in), verify.CodeRerunInvalid, verify.CodeRerunOther, verify.CodeRerunLabel, verify.CodeRerunStale)
 	}
 	y.done(60)
+}
+
+// Every part of a bundle that an identity signed: certificate, timestamp, log
+// entry, envelope. What is refused first differs; that it is refused does not.
+func TestTamperIdentityBundle(t *testing.T) {
+	k := newKeyless(t)
+	data := bundleJSON(t, k.bundle)
+	const hint = "outside what is signed, and nothing relies on it: the log entry's body says what it is, the key says whose checkpoint it is, the timestamp's signer says its digest"
+	const other = "one witness less: the log's promise gives a time without the timestamp, the timestamp one without the promise"
+	y := newTally(t,
+		excuse(`(drop|flip|swap|truncate|flip byte) verificationMaterial\.tlogEntries\[0\]\.kindVersion(\.kind|\.version)`, hint),
+		excuse(`truncate verificationMaterial\.tlogEntries\[0\]\.kindVersion`, hint),
+		perhaps(`flip byte verificationMaterial\.tlogEntries\[0\]\.inclusionProof\.checkpoint\.envelope`, hint),
+		perhaps(`flip byte verificationMaterial\.timestampVerificationData\.rfc3161Timestamps\[0\]\.signedTimestamp`, hint),
+		excuse(`drop verificationMaterial\.timestampVerificationData(\.rfc3161Timestamps(\[0\])?)?`, other),
+		excuse(`drop verificationMaterial\.tlogEntries\[0\]\.inclusionPromise(\.signedEntryTimestamp)?`, other),
+	)
+	try := func(where string, changed []byte) {
+		t.Helper()
+		if sameProto(data, changed) {
+			return
+		}
+		in := k.input
+		in.Bundle = changed
+		y.judge(where, verify.Verify(in))
+	}
+	for _, m := range slices.Concat(mutations(data), byteFlips(data)) {
+		try(m.op+" "+m.path, m.data)
+	}
+	y.done(1000)
+}
+
+// byteFlips changes one byte of each string at a time, at every fifth place.
+func byteFlips(doc []byte) []mutation {
+	root := parseTree(doc)
+	var out []mutation
+	var walk func(n *node, path string)
+	walk = func(n *node, path string) {
+		for i, e := range n.elems {
+			if n.kind == '{' {
+				walk(e, strings.TrimPrefix(path+"."+n.names[i], "."))
+			} else {
+				walk(e, fmt.Sprintf("%s[%d]", path, i))
+			}
+		}
+		raw := n.raw
+		for at := 1; at < len(raw)-1; at += 5 {
+			b := []byte(raw)
+			b[at] ^= 1
+			n.raw = string(b)
+			out = append(out, mutation{"flip byte", path, root.bytes()})
+		}
+		n.raw = raw
+	}
+	walk(root, "")
+	return out
+}
+
+// sameProto reports whether two bundles are the same to their reader: Base64 has
+// bits at its end that mean nothing.
+func sameProto(a, b []byte) bool {
+	var list [2]protobundle.Bundle
+	for i, data := range [][]byte{a, b} {
+		if protojson.Unmarshal(data, &list[i]) != nil {
+			return false
+		}
+	}
+	return proto.Equal(&list[0], &list[1])
+}
+
+// Every member of a scorecard under its binding, and of the binding's statement,
+// signed with the trusted key.
+func TestTamperScorecard(t *testing.T) {
+	p := smallPacket(t)
+	card := []byte(`{"schema":"wallproof.scorecard/v1","kind":"create","id":"sc-1","produced":"` + packettest.Now.Format(time.RFC3339) +
+		`","image":"` + packettest.ImageDigest + `","policy":"` + p.Policy + `","score":93.5,"by":{"model":["x","y"]}}`)
+	in := p.Input()
+	in.Scorecard = card
+	signer, err := attest.NewKeySigner(p.Key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	bound, err := attest.SignBinding(context.Background(), verify.Verify(in), card, signer, packettest.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	in.Binding = bound.Bundle
+	in.Require = []verify.Requirement{verify.RequireScorecard}
+	wantCode(t, verify.Verify(in), verify.Valid, verify.CodeScorecardOK)
+
+	// A scorecard of another image, policy or time holds; it is not forged.
+	y := newTally(t, perhaps(`(flip|swap) (image|policy|produced)`, "a scorecard of another image, policy or time: held, which is no pass"))
+	for _, m := range mutations(card) {
+		changed := in
+		changed.Scorecard = m.data
+		r := verify.Verify(changed)
+		if r.Verdict == verify.Valid {
+			t.Errorf("%s %s: valid", m.op, m.path)
+		}
+		y.judge(m.op+" "+m.path, r, verify.CodeScorecardMalformed, verify.CodeBindingOther)
+	}
+	y.done(35)
+
+	y = newTally(t,
+		excuse(`(flip|truncate|drop) subject\[0\]\.name|truncate subject\[0\]`, "a name beside the digest that counts"),
+		excuse(`flip predicate\.bound`, "the gate's own time, in the same order"))
+	for _, m := range mutations(bound.Statement) {
+		changed := in
+		changed.Binding = p.Sign(t, m.data)
+		y.judge(m.op+" "+m.path, verify.Verify(changed), verify.CodeBindingInvalid, verify.CodeBindingOther)
+	}
+	for _, when := range []string{"2026-01-01T00:00:00.000Z", "2036-01-01T00:00:00.000Z"} {
+		changed := in
+		changed.Binding = p.Sign(t, bytes.Replace(bound.Statement, []byte(manifest.FormatTime(packettest.Now)), []byte(when), 1))
+		wantCode(t, verify.Verify(changed), verify.VerdictHeld, verify.CodeBindingTime)
+	}
+	y.done(40)
 }

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"path"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -112,7 +114,26 @@ func list(packet fs.FS) ([]string, error) {
 		return nil, err
 	}
 	slices.Sort(paths)
+	if err := checkDistinct(paths); err != nil {
+		return nil, err
+	}
 	return paths, checkComplete(paths)
+}
+
+// checkDistinct refuses names that are one file, or one folder, where case does
+// not count: such a packet would be another one on another machine.
+func checkDistinct(paths []string) error {
+	seen := map[string]string{}
+	for _, p := range paths {
+		for name := p; name != "."; name = path.Dir(name) {
+			folded := strings.ToLower(name)
+			if other, ok := seen[folded]; ok && other != name {
+				return &Error{Reason: ReasonName, Path: p, Detail: "differs from " + other + " only in case"}
+			}
+			seen[folded] = name
+		}
+	}
+	return nil
 }
 
 func checkDir(p string) error {
@@ -134,10 +155,14 @@ func checkName(p string) error {
 	return &Error{Reason: ReasonName, Path: p, Detail: "not a name of the packet's layout"}
 }
 
-// plainPath allows letters, digits and "._-" in each part, no leading dot.
+var device = regexp.MustCompile(`\A(con|prn|aux|nul|(com|lpt)[0-9])\z`)
+
+// plainPath allows letters, digits and "._-" in each part, no leading or trailing
+// dot, and no name that is a device on Windows, where packets are verified too.
 func plainPath(p string) bool {
 	for part := range strings.SplitSeq(p, "/") {
-		if part == "" || part[0] == '.' {
+		stem, _, _ := strings.Cut(strings.ToLower(part), ".")
+		if part == "" || part[0] == '.' || part[len(part)-1] == '.' || device.MatchString(stem) {
 			return false
 		}
 		for i := range len(part) {

@@ -62,6 +62,17 @@ func (c *cli) exits(code int, args []string, texts ...string) {
 	}
 }
 
+// refuses demands that a packet cannot be signed with the deployment as it is,
+// that this is said, and that nothing changes.
+func (c *cli) refuses(t *testing.T, how string) {
+	t.Helper()
+	before := tree(t, filepath.Join(c.dir, "packet"))
+	c.exits(1, words("attest packet --trusted-root root.json --signing-config signing.json "+how), "a signing service failed; nothing was written")
+	if !maps.Equal(before, tree(t, filepath.Join(c.dir, "packet"))) {
+		t.Error("the packet was changed")
+	}
+}
+
 func words(s string) []string { return strings.Fields(s) }
 
 // wholePacket is an unsigned packet of the whole catalogue, as a folder.

@@ -210,9 +210,17 @@ func testLogEntryIsOverTheEnvelope(t *testing.T) {
 // testOutage takes the timestamp authority away, then the log.
 func testOutage(t *testing.T) {
 	s := sharedStack(t)
+	c := newCLI(t)
+	c.file("root.json", string(s.Root))
+	c.file("signing.json", string(s.SigningConfig()))
+	c.file("token", s.Token(t, who, nil))
+	c.exits(0, words("attest --generate-key k"))
+	c.wholePacket("packet")
 	s.tsa.stop()
 	t.Run("timestamp authority", func(t *testing.T) { s.refuses(t, keylessSigner(t, s.Token(t, who, nil))) })
+	t.Run("timestamp authority, by the command line", func(t *testing.T) { c.refuses(t, "--keyless --identity-token token") })
 	s.rekor.stop()
+	t.Run("log, by the command line", func(t *testing.T) { c.refuses(t, "--key k.key") })
 	p := unsigned(t)
 	k, err := attest.NewKeySigner(p.Key)
 	if err != nil {
