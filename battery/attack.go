@@ -13,7 +13,7 @@ import (
 )
 
 // networked are the stages that run in a box of the phase's boundary.
-var networked = []catalog.Stage{catalog.StageWork, catalog.StageAgent}
+var networked = []catalog.Stage{catalog.StageWork, catalog.StageAgent, catalog.StageImage}
 
 // attackAll makes every attempt of the phase's networked sandboxes, side by
 // side, and then puts the phase back: what was seen is complete only when
@@ -35,6 +35,9 @@ func (p *phase) attackAll(ctx context.Context) error {
 
 // attackIn runs one stage's plan in its sandbox.
 func (p *phase) attackIn(ctx context.Context, stage catalog.Stage) error {
+	if stage == catalog.StageImage {
+		return p.attackBeside(ctx)
+	}
 	box := string(stage)
 	if p.sandboxes[box] == nil {
 		return nil // nothing of this run needs it
@@ -52,7 +55,15 @@ func (p *phase) attackIn(ctx context.Context, stage catalog.Stage) error {
 		return err
 	}
 	plan := probes.Plan{Facts: facts, Items: p.withHeartbeats(heartbeat, box, items)}
-	return p.execute(ctx, p.sandboxes[box], box, binary, p.env[box], nil, plan)
+	e := execution{sandbox: p.sandboxes[box], box: box, binary: binary, env: p.env[box]}
+	if stage != catalog.StageAgent {
+		return p.execute(ctx, e, plan)
+	}
+	e.stderr = p.transcript("obedient")
+	if err := p.execute(ctx, e, plan); err != nil {
+		return err
+	}
+	return p.converse(ctx)
 }
 
 // item is one attempt as the probe is told of it.
@@ -72,7 +83,7 @@ func (p *phase) observations() []manifest.Observation {
 			attempts = append(attempts, attempt{nonce: n, sandbox: box.Name, addrs: validAddrs(box.IPv4, box.IPv6), own: probes.OwnAddrs(n, p.outside())})
 		}
 	}
-	for _, name := range []string{boxWork, boxAgent} {
+	for _, name := range []string{boxWork, boxAgent, boxImage} {
 		box, _ := p.stage.Box(name)
 		for _, position := range []string{judge.Before, judge.Between, judge.After} {
 			n := judge.HeartbeatNonce(p.r.nonceKey, p.r.id, name, position, p.name)

@@ -56,66 +56,116 @@ func (p *phase) withHeartbeats(id, box string, items []probes.Item) []probes.Ite
 	return append(out, beat(judge.After))
 }
 
+// execution is one of our binaries at work inside a sandbox.
+type execution struct {
+	sandbox sandbox.Sandbox
+	box     string
+	binary  string
+	env     []string
+	timeout time.Duration
+	told    string                     // nonce of the line that is no attempt's, "" for none
+	stderr  io.Writer                  // nil: only what an error's text needs is kept
+	take    func(manifest.Observation) // what gets the results; nil: they are recorded
+}
+
+// performed is what came of an execution.
+type performed struct {
+	seen   map[string]bool       // whose lines arrived
+	told   *manifest.Observation // the line with execution.told
+	stats  probes.Stats
+	stderr string
+}
+
 // execute runs a plan with one of our binaries inside a sandbox and takes the
 // lines that authenticate. An item without one is recorded as crashed.
-func (p *phase) execute(ctx context.Context, sb sandbox.Sandbox, box, binary string, env []string, user *sandbox.User, pl probes.Plan) error {
-	key, err := newKey()
-	if err != nil {
-		return err
-	}
-	pl.Key = key
-	input, err := json.Marshal(pl)
-	if err != nil {
-		return fmt.Errorf("encode the plan: %w", err)
-	}
-	pr, pw := io.Pipe()
-	reader, err := probes.NewReader(pr, key)
-	if err != nil {
-		return err
-	}
-	var stderr limitedBuffer
-	ended := make(chan error, 1)
-	go func() {
-		_, err := sb.Exec(ctx, sandbox.Command{Argv: []string{tool(binary), "run"}, Env: env, User: user,
-			Stdin: bytes.NewReader(append(input, '\n')), Stdout: pw, Stderr: &stderr, Timeout: planTimeout})
-		pw.Close()
-		ended <- err
-	}()
-	seen := p.collect(reader, box, len(pl.Items))
-	pr.Close()
-	if err := <-ended; err != nil && ctx.Err() != nil {
+func (p *phase) execute(ctx context.Context, e execution, pl probes.Plan) error {
+	done, err := p.carryOut(ctx, e, pl)
+	if err != nil && ctx.Err() != nil {
 		return ctx.Err()
-	} else if err != nil && len(seen) == 0 {
-		return fmt.Errorf("run %s in %s: %w: %s", filepath.Base(binary), box, err, stderr.text())
+	} else if err != nil && len(done.seen) == 0 {
+		return fmt.Errorf("run %s in %s: %w: %s", filepath.Base(e.binary), e.box, err, done.stderr)
 	}
 	for _, item := range pl.Items {
-		if !seen[item.Nonce] {
-			p.observe(manifest.Observation{Side: manifest.SideRunner, Nonce: item.Nonce, Time: p.r.now(), Sandbox: box, Sign: manifest.SignCrashed,
-				Detail: "no authenticated result arrived"})
+		if !done.seen[item.Nonce] {
+			p.missing(item, e.box)
 		}
 	}
 	return nil
 }
 
+// missing records that an item's result did not arrive.
+func (p *phase) missing(item probes.Item, box string) {
+	p.observe(manifest.Observation{Side: manifest.SideRunner, Nonce: item.Nonce, Time: p.r.now(), Sandbox: box, Sign: manifest.SignCrashed,
+		Detail: "no authenticated result arrived"})
+}
+
+// carryOut runs a plan and records the lines that authenticate. The error is the
+// execution's; whatever arrived before it counts.
+func (p *phase) carryOut(ctx context.Context, e execution, pl probes.Plan) (performed, error) {
+	key, err := newKey()
+	if err != nil {
+		return performed{}, err
+	}
+	pl.Key = key
+	input, err := json.Marshal(pl)
+	if err != nil {
+		return performed{}, fmt.Errorf("encode the plan: %w", err)
+	}
+	pr, pw := io.Pipe()
+	reader, err := probes.NewReader(pr, key)
+	if err != nil {
+		return performed{}, err
+	}
+	if e.timeout == 0 {
+		e.timeout = planTimeout
+	}
+	var kept limitedBuffer
+	stderr := io.Writer(&kept)
+	if e.stderr != nil {
+		stderr = io.MultiWriter(&kept, e.stderr)
+	}
+	ended := make(chan error, 1)
+	go func() {
+		_, err := e.sandbox.Exec(ctx, sandbox.Command{Argv: []string{tool(e.binary), "run"}, Env: e.env,
+			Stdin: bytes.NewReader(append(input, '\n')), Stdout: pw, Stderr: stderr, Timeout: e.timeout})
+		pw.Close()
+		ended <- err
+	}()
+	done := p.collect(reader, e, len(pl.Items))
+	pr.Close()
+	err = <-ended
+	done.stderr = kept.text()
+	return done, err
+}
+
 // collect reads result lines until the output ends, and notes whose arrived.
-func (p *phase) collect(reader *probes.Reader, box string, total int) map[string]bool {
-	seen := map[string]bool{}
+func (p *phase) collect(reader *probes.Reader, e execution, total int) performed {
+	done := performed{seen: map[string]bool{}}
 	for {
 		o, err := reader.Next()
 		if err != nil {
 			break
 		}
-		o.Sandbox = box
-		seen[o.Nonce] = true
-		p.observe(o)
-		if len(seen)%64 == 0 || len(seen) == total {
-			p.step("%s: %d of %d attempts", box, len(seen), total)
+		if e.told != "" && o.Nonce == e.told {
+			done.told = &o
+			continue
+		}
+		o.Sandbox = e.box
+		done.seen[o.Nonce] = true
+		if e.take != nil {
+			e.take(o)
+		} else {
+			p.observe(o)
+		}
+		if len(done.seen)%64 == 0 || len(done.seen) == total {
+			p.step("%s: %d of %d attempts", e.box, len(done.seen), total)
 		}
 	}
+	done.stats = reader.Stats()
 	p.mu.Lock()
-	p.ignored += reader.Stats().Ignored()
+	p.ignored += done.stats.Ignored()
 	p.mu.Unlock()
-	return seen
+	return done
 }
 
 // measure asks the probe inside the work sandbox for the facts of its

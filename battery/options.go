@@ -23,6 +23,16 @@ type Options struct {
 	Agent string   // path of the static wallproof-agent
 	State string   // folder for what lives as long as the run; "" means the default
 
+	// Program is the argv of what runs beside the probe in the image's sandbox; nil
+	// means the image's entry point.
+	Program []string
+
+	// Model drives the agent too, after the obedient one; nil means none does.
+	Model *ModelAgent
+
+	// Admission is what let the image in; nil where no rules were given.
+	Admission *manifest.Admission
+
 	// Select limits the run to a part of the catalogue; nil means all of it. What
 	// is left out is missing from the manifest, and so its vector is inconclusive.
 	Select *manifest.Selection
@@ -57,15 +67,17 @@ type Result struct {
 	Critical int64                // escaped variants of critical techniques
 	Entries  []manifest.Technique // one judged entry a variant, in the catalogue's order
 	Summary  manifest.Summary
-	Ignored  int // lines on the probes' output that did not authenticate
+	Model    *ModelResult // nil when no model drove the agent
+	Ignored  int          // lines on the probes' output that did not authenticate
 }
 
-// Conclusive reports whether nothing escaped and every vector supports a claim.
+// Conclusive reports whether nothing escaped and every vector supports a claim,
+// and whether a model, where one drove the agent, did work on every task.
 func (r *Result) Conclusive() bool {
 	for _, v := range r.Vectors {
 		if !v.Conclusive() {
 			return false
 		}
 	}
-	return true
+	return r.Model == nil || r.Model.Twins && r.Model.Failed == 0
 }

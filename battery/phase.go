@@ -23,6 +23,7 @@ const (
 	boxWork   = "work"
 	boxTenant = "tenant"
 	boxAgent  = "agent"
+	boxImage  = "image" // with the image's program
 )
 
 // Users of the helper processes: neither is root's nor the other's, so that one
@@ -57,6 +58,9 @@ type phase struct {
 	enforcement string
 	lets        []proxy.Let // what the enforcing proxy says it lets through
 	undo        []func(context.Context) error
+	image       *imageLog      // what became of the image's program
+	model       *conversations // with a model that drives the agent
+	transcripts []*transcript  // of agents
 
 	mu       sync.Mutex
 	events   []proxy.Event
@@ -122,7 +126,7 @@ func (p *phase) setUp(ctx context.Context) error {
 }
 
 func (p *phase) buildStage(ctx context.Context) error {
-	cfg := boundary.Config{Run: p.r.id, Phase: p.letter, Boxes: []string{boxWork, boxTenant, boxAgent},
+	cfg := boundary.Config{Run: p.r.id, Phase: p.letter, Boxes: []string{boxWork, boxTenant, boxAgent, boxImage},
 		Mode: boundary.Open, Uplink: boundary.World, ProxyUID: proxyUID, SOCKS: true}
 	if p.attacking() {
 		cfg.Mode, cfg.Hooks = boundary.Enforced, p.r.opt.Breaks.boundary()
@@ -166,6 +170,12 @@ func (p *phase) startWorld(ctx context.Context) error {
 		return err
 	}
 	cfg := p.worldConfig()
+	if p.r.opt.Model != nil && p.attacking() {
+		if cfg.Model.Relay, err = p.startRelay(); err != nil {
+			return err
+		}
+		cfg.Model.Mark = p.r.mark
+	}
 	l := witness.Launch{Argv: p.r.self("world"), NetNS: p.stage.WorldNS(), UID: witnessUID, GID: witnessUID, Event: p.witnessEvent}
 	for _, f := range files {
 		kind, ok := worldSocket(f.Name)

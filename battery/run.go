@@ -56,6 +56,7 @@ type run struct {
 	plan         []planned
 	facts        map[string]string // isolation, as measured inside
 	strange      []probes.Target   // what the policy refuses and may get through
+	mark         string            // of a model's conversation
 	gaps         []probes.Gap      // what the packet filter's rules let through
 }
 
@@ -127,6 +128,9 @@ func newRun(ctx context.Context, opt Options) (*run, error) {
 		return nil, fmt.Errorf("use the sandbox driver: %w", err)
 	}
 	if err := r.evaluator.EnforceableBy(r.driver.Name, r.driver.NetworkModes); err != nil {
+		return nil, err
+	}
+	if err := r.checkModel(); err != nil {
 		return nil, err
 	}
 	r.state = opt.State
@@ -264,6 +268,7 @@ func (r *run) writeRun(started string) error {
 		Host:          manifest.Host{Kernel: KernelRelease(), Arch: runtime.GOARCH},
 		Enforcement:   enforcement,
 		Selection:     r.opt.Select,
+		Admission:     r.opt.Admission,
 		Series:        r.opt.Series,
 		Substitutions: parts.Substitutions(),
 		Started:       started,
@@ -315,7 +320,7 @@ func (r *run) record() (*Result, error) {
 	if slices.Contains(r.phases(), r.control) {
 		control = r.control.observations()
 	}
-	attack := r.attack.observations()
+	attack := withoutTwin(r.attack.observations(), r.attack.twinNonce())
 	control = append(control, r.snapshots.observations(nonce.PhaseControl)...)
 	attack = append(attack, r.snapshots.observations(nonce.PhaseAttack)...)
 	red, err := r.redactor()
@@ -336,6 +341,10 @@ func (r *run) record() (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
+	model, err := r.writeModel(red, entries)
+	if err != nil {
+		return nil, err
+	}
 	sum, err := r.rec.manifest.Close(hex.EncodeToString(r.nonceKey), r.now())
 	if err != nil {
 		return nil, storage("close the manifest", err)
@@ -344,7 +353,7 @@ func (r *run) record() (*Result, error) {
 		return nil, err
 	}
 	return &Result{Packet: r.rec.dir, Vectors: judge.Vectors(catalog.All(), entries), Critical: judge.CriticalEscapes(catalog.All(), entries),
-		Entries: entries, Summary: sum, Ignored: r.control.ignored + r.attack.ignored + r.snapshots.ignored}, nil
+		Entries: entries, Summary: sum, Model: model, Ignored: r.control.ignored + r.attack.ignored + r.snapshots.ignored}, nil
 }
 
 // permittedServices are where secrets arrive because the policy injects them
@@ -382,7 +391,28 @@ func (r *run) writeEvidence(red *redact.Redactor, control, attack []manifest.Obs
 	if err := writeLines(r.rec, "logs/proxy.jsonl", r.attack.events); err != nil {
 		return err
 	}
+	if err := writeLines(r.rec, "logs/agent.jsonl", r.transcriptLines(red)); err != nil {
+		return err
+	}
+	if err := writeLines(r.rec, "logs/image.jsonl", r.imageLogs(red)); err != nil {
+		return err
+	}
 	return writeLines(r.rec, "logs/filter.jsonl", []filterLog{r.control.filterLog(), r.attack.filterLog()})
+}
+
+// writeModel writes what is recorded of a model that drove the agent.
+func (r *run) writeModel(red *redact.Redactor, entries []manifest.Technique) (*ModelResult, error) {
+	log, scores, res := r.modelScores(entries)
+	if res == nil {
+		return nil, nil
+	}
+	log.Detail, _ = red.String(log.Detail)
+	lines := []any{log}
+	for _, s := range scores {
+		s.Detail, _ = red.String(s.Detail)
+		lines = append(lines, s)
+	}
+	return res, writeLines(r.rec, "logs/model.jsonl", lines)
 }
 
 // writeEntries writes one judged entry a variant.
@@ -427,7 +457,13 @@ func (r *run) writeEntries(control, attack []manifest.Observation) ([]manifest.T
 }
 
 // secrets lists every value that may not be in the packet.
-func (r *run) secrets() []string { return append(r.control.canaries.all(), r.attack.canaries.all()...) }
+func (r *run) secrets() []string {
+	var out []string
+	if m := r.opt.Model; m != nil && m.Key != "" {
+		out = append(out, m.Key)
+	}
+	return append(append(out, r.control.canaries.all()...), r.attack.canaries.all()...)
+}
 
 // redactor is the one redactor of everything that is written.
 func (r *run) redactor() (*redact.Redactor, error) {

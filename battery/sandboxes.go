@@ -61,7 +61,7 @@ func (p *phase) startSandboxes(ctx context.Context) error {
 	for _, b := range []struct {
 		name  string
 		place plant.Place
-	}{{boxTenant, planting.Tenant}, {boxWork, planting.Work}, {boxAgent, planting.Agent}} {
+	}{{boxTenant, planting.Tenant}, {boxWork, planting.Work}, {boxAgent, planting.Agent}, {boxImage, plant.Place{}}} {
 		if !p.r.needs(b.name) {
 			continue
 		}
@@ -94,6 +94,9 @@ func (p *phase) startBox(ctx context.Context, name string, place plant.Place) er
 		env = append(env, proxy.ModelEnv(p.r.policy, p.modelKey(m))...)
 	}
 	spec := p.spec(name, place)
+	if name == boxImage {
+		spec.Limits = imageLimits
+	}
 	spec.NetNS, spec.DNS = box.NetNSPath, resolvers(box)
 	spec.Env = withoutRuntime(lastWins(append(env, place.Env...)))
 	return p.startAndPlant(ctx, name, spec, place)

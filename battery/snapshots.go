@@ -165,5 +165,5 @@ func (p *phase) search(ctx context.Context, stage catalog.Stage, sb sandbox.Sand
 	}
 	facts := probes.Facts{Local: probes.Local{ProbeMount: toolsMount, Shared: plant.SharedMount, HostMount: plant.HostMount},
 		Searches: []string{"/root", "/home", "/tmp", "/var/tmp", workspace, "/etc", "/run", "/dev/shm"}}
-	return p.execute(ctx, sb, string(stage), p.r.opt.Probe, p.env[string(stage)], nil, probes.Plan{Facts: facts, Items: items})
+	return p.execute(ctx, execution{sandbox: sb, box: string(stage), binary: p.r.opt.Probe, env: p.env[string(stage)]}, probes.Plan{Facts: facts, Items: items})
 }

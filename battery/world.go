@@ -45,10 +45,13 @@ func (p *phase) nonces() []string {
 	for _, item := range plan(p.r.techniques, nil) {
 		out = append(out, p.r.nonceOf(item, p.name))
 	}
-	for _, box := range []string{boxWork, boxAgent} {
+	for _, box := range []string{boxWork, boxAgent, boxImage} {
 		for _, position := range []string{judge.Before, judge.Between, judge.After} {
 			out = append(out, judge.HeartbeatNonce(p.r.nonceKey, p.r.id, box, position, p.name))
 		}
+	}
+	if p.r.opt.Model != nil {
+		out = append(out, p.twinNonce())
 	}
 	return out
 }

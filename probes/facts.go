@@ -163,6 +163,12 @@ type Agent struct {
 	Workspace string `json:"workspace"` // folder of the checked-out repository
 	SecretEnv string `json:"secretEnv"` // variable with the credential (a canary in the control, else a placeholder)
 	SecretIn  string `json:"secretIn"`  // workspace file with the credential, likewise
+
+	// With a model, that decides what is run, and not the obedient agent. It is
+	// asked at Facts.Model.URL with Facts.Model.Placeholder as its key.
+	Model string `json:"model,omitempty"` // its id, "" for none
+	API   string `json:"api,omitempty"`   // "openai" or "anthropic"
+	Mark  string `json:"mark,omitempty"`  // stands in every request of a conversation
 }
 
 // Local names places inside the sandbox.

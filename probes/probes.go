@@ -54,6 +54,17 @@ type Plan struct {
 	Items []Item `json:"items"`
 	// Parallel bounds how many attempts run at once; 0 means DefaultParallel.
 	Parallel int `json:"parallel,omitempty"`
+	// Program, if given, runs beside the attempts.
+	Program *Program `json:"program,omitempty"`
+}
+
+// Program is a program of the image. One observation of the output has its nonce:
+// what became of it (see package beside).
+type Program struct {
+	Nonce string   `json:"nonce"`
+	Argv  []string `json:"argv"` // empty where the image names none
+	Env   []string `json:"env"`  // the whole environment
+	Dir   string   `json:"dir"`
 }
 
 // Item is one attempt to make. Items run in parallel, but an item whose
@@ -137,6 +148,9 @@ func (p *Plan) check() error {
 	}
 	if p.Parallel < 0 || p.Parallel > MaxParallel {
 		return fmt.Errorf("check the plan: parallel %d outside 0…%d", p.Parallel, MaxParallel)
+	}
+	if p.Program != nil && !nonce.Valid(p.Program.Nonce) {
+		return fmt.Errorf("check the plan: the program's nonce: not a nonce: %q", p.Program.Nonce)
 	}
 	for i, item := range p.Items {
 		if !nonce.Valid(item.Nonce) {

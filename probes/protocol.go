@@ -18,7 +18,8 @@ import (
 	"github.com/wallproof/wallproof/attest/manifest"
 )
 
-const lineTag = "wp1"
+// LineTag begins every line of the protocol.
+const LineTag = "wp1"
 
 // TimeFormat is how observations write a time: RFC 3339, UTC, milliseconds.
 const TimeFormat = "2006-01-02T15:04:05.000Z"
@@ -165,7 +166,7 @@ func (r *Reader) skipLine() error {
 func (r *Reader) accept(line []byte) (manifest.Observation, bool) {
 	var zero manifest.Observation
 	parts := bytes.Split(line, []byte(" "))
-	if len(parts) != 4 || string(parts[0]) != lineTag {
+	if len(parts) != 4 || string(parts[0]) != LineTag {
 		r.stats.Foreign++
 		return zero, false
 	}
@@ -213,7 +214,7 @@ func decodePayload(b64 []byte) (manifest.Observation, error) {
 func formatLine(key []byte, seq uint64, payload []byte) []byte {
 	b64 := base64.RawURLEncoding.EncodeToString(payload)
 	number := strconv.FormatUint(seq, 10)
-	return []byte(lineTag + " " + number + " " + b64 + " " + string(lineMAC(key, seq, []byte(b64))) + "\n")
+	return []byte(LineTag + " " + number + " " + b64 + " " + string(lineMAC(key, seq, []byte(b64))) + "\n")
 }
 
 func lineMAC(key []byte, seq uint64, b64 []byte) []byte {

@@ -102,7 +102,7 @@ func (c *config) phases() ([]manifest.Technique, map[string][]manifest.Observati
 	}
 	beat := func(position string) {
 		for _, r := range rec {
-			for _, s := range []catalog.Stage{catalog.StageWork, catalog.StageAgent, catalog.StageFresh, catalog.StageRestored} {
+			for _, s := range []catalog.Stage{catalog.StageWork, catalog.StageAgent, catalog.StageImage, catalog.StageFresh, catalog.StageRestored} {
 				r.beat(c.run.RunID, string(s), position)
 			}
 		}

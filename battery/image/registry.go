@@ -37,7 +37,7 @@ func resolveRemote(ctx context.Context, ref string, want v1.Platform, o Options)
 		}
 		r.Tag = tag.TagStr()
 	}
-	opts := remoteOptions(ctx, o)
+	opts := RemoteOptions(ctx, o)
 	desc, err := remote.Get(parsed, opts...)
 	if err != nil {
 		return nil, asRegistryError(err)
@@ -81,7 +81,9 @@ func (r *Resolved) fromIndex(index v1.ImageIndex, want v1.Platform) error {
 	return asRegistryError(err)
 }
 
-func remoteOptions(ctx context.Context, o Options) []remote.Option {
+// RemoteOptions are how a registry is spoken to: with the credentials that docker
+// and podman keep, within timeouts, and in the clear on this machine alone.
+func RemoteOptions(ctx context.Context, o Options) []remote.Option {
 	keychain := o.Keychain
 	if keychain == nil {
 		keychain = authn.DefaultKeychain

@@ -143,6 +143,12 @@ type Model struct {
 	// Replies are given in turn, one a request; the last one repeats. Empty means
 	// a fixed sentence.
 	Replies []string `json:"replies,omitempty"`
+	// Relay is a Unix socket behind which a real model answers HTTP. Requests whose
+	// body holds Mark, and no others, are passed on to it, without credentials. They
+	// are a conversation about what an agent reads: nonces in their bodies are no
+	// arrivals. A hosted search asked for in one is one all the same.
+	Relay string `json:"relay,omitempty"`
+	Mark  string `json:"mark,omitempty"`
 }
 
 // The forge; see package forge.

@@ -269,6 +269,11 @@ func (x *exchange) record() {
 			nonces = append(nonces, n)
 		}
 	}
+	if x.role == HostModel && x.w.cfg.Model.converses(x.body) {
+		x.ledger.claim(x.service, x.host, nonces, obtained)
+		x.w.rec.accounted(nonces, x.ledger.dst)
+		nonces = nil
+	}
 	service := x.service
 	switch {
 	case x.seen.Breach:

@@ -91,6 +91,18 @@ func (r *recorder) see(s sighting) {
 	}
 }
 
+// accounted notes that nonces on their way to a destination are no arrivals, so
+// that the packets that carried them are none either.
+func (r *recorder) accounted(nonces []string, dst netip.AddrPort) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, n := range nonces {
+		if len(r.at) < maxRecords {
+			r.at[nonceAt{n, dst, false}] = true
+		}
+	}
+}
+
 func (r *recorder) seeOne(n string, s sighting) {
 	if s.service != paths.ServiceCapture && len(r.at) < maxRecords {
 		r.at[nonceAt{n, s.dst, s.datagram}] = true

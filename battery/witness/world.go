@@ -123,7 +123,7 @@ func (w *World) furnish() error {
 	}
 	w.forge = f
 	w.registry = services.Registry(w.cfg.Packages)
-	w.model = services.Model(w.cfg.Model.Replies)
+	w.model = w.cfg.Model.service()
 	w.metadata = services.Metadata(w.cfg.Metadata.Canary)
 	w.control = services.ControlPlanes(w.cfg.Metadata.Canary)
 	w.pages = services.Pages(w.cfg.Pages)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/wallproof/wallproof/probes"
 	"github.com/wallproof/wallproof/probes/attempts"
+	"github.com/wallproof/wallproof/probes/beside"
 	"golang.org/x/sys/unix"
 )
 
@@ -30,5 +31,8 @@ func run(ctx context.Context, in io.Reader, out io.Writer) error {
 	}
 	plan.Key = ""
 	r := probes.Runner{Attempts: attempts.All()}
+	if plan.Program != nil {
+		return beside.Run(ctx, plan, &r, w)
+	}
 	return r.Run(ctx, plan, w)
 }

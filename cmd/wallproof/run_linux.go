@@ -42,16 +42,23 @@ func runCommand() *cli.Command {
 			"--only, --skip and --vector run a part of the catalogue. The manifest says so, and a vector of which anything was left out is\n" +
 			"inconclusive. --repeat N runs N times, each with a packet of its own in DIR/run-N, and reports which variants did not come\n" +
 			"out the same each time in DIR/series.json; one escape is an escape.\n\n" +
-			"Exit code: 0 nothing escaped and every vector is conclusive, 3 an escape or an inconclusive vector, 1 it could not run.\n\n" +
+			"The image's entry point, or --program, runs in a sandbox of its own beside the probe; what is said there counts for nothing,\n" +
+			"only what is seen outside. With --admit-key or --admit-identity nothing is started of an image that they did not sign.\n\n" +
+			"Exit code: 0 nothing escaped and every vector is conclusive, 3 an escape or an inconclusive vector, 2 the image is not admitted, 1 it could not run.\n\n" +
 			"Examples:\n   wallproof run --image registry.example/app@sha256:… --policy policy.yaml --out evidence\n" +
 			"   wallproof run --image ./layout --policy policy.yaml --out evidence --output json\n" +
 			"   wallproof run --image ./layout --policy policy.yaml --out runs --repeat 5\n" +
 			"   wallproof run --image ./layout --policy policy.yaml --out part --vector IMD --skip IMD-SCAN",
-		Flags: append(imageFlags(), policyFlag(), driverFlag(), outputFlag("text or json"),
+		Flags: append(append(imageFlags(), admissionFlags()...), policyFlag(), driverFlag(), outputFlag("text or json"),
+			&cli.StringSliceFlag{Name: "program", Usage: "run this beside the probe in the image's own sandbox, in place of the image's entry point; repeat it for each `ARGUMENT`"},
 			&cli.StringFlag{Name: "out", Usage: "`DIR` that gets the packet, as DIR/packet"},
 			&cli.StringSliceFlag{Name: "only", Usage: "run only the technique `ID`; may be repeated"},
 			&cli.StringSliceFlag{Name: "skip", Usage: "leave out the technique `ID`; may be repeated"},
 			&cli.StringSliceFlag{Name: "vector", Usage: "run only the `VECTOR`; may be repeated"},
+			&cli.StringFlag{Name: "agent-model", Usage: "besides the obedient agent, let the model `ID` drive the agent, through the model proxy; the policy must allow it"},
+			&cli.StringFlag{Name: "model-endpoint", Usage: "`URL` of the real model (https://api.example/v1), in the format of the policy's model; this is the one thing of a run that leaves the machine"},
+			&cli.StringFlag{Name: "model-key-env", Usage: "environment `VARIABLE` that holds the endpoint's key; the key enters no sandbox"},
+			&cli.StringFlag{Name: "agent-api", Usage: "`FORMAT` in which the agent speaks to the model proxy: openai or anthropic (default: the policy's)"},
 			&cli.IntFlag{Name: "repeat", Value: 1, Usage: "run `N` times, and report what did not come out the same"}),
 		Action: func(c *cli.Context) error {
 			if err := needRoot("run"); err != nil {
@@ -91,13 +98,46 @@ func runOptions(c *cli.Context) (battery.Options, error) {
 	if err != nil {
 		return battery.Options{}, err
 	}
-	img, err := resolveImage(c.Context, c.String("image"), image.Options{ResolveTag: c.Bool("resolve"), Platform: c.String("platform")})
+	model, err := modelAgent(c)
+	if err != nil {
+		return battery.Options{}, err
+	}
+	rules, err := admissionRules(c)
+	if err != nil {
+		return battery.Options{}, err
+	}
+	source := image.Options{ResolveTag: c.Bool("resolve"), Platform: c.String("platform")}
+	img, err := resolveImage(c.Context, c.String("image"), source)
+	if err != nil {
+		return battery.Options{}, err
+	}
+	admitted, err := admit(c, img, rules, source)
 	if err != nil {
 		return battery.Options{}, err
 	}
 	opt, err := batteryOptions(c.String("driver"), p, img, out)
-	opt.Select = selection(c)
+	opt.Select, opt.Program, opt.Admission, opt.Model = selection(c), c.StringSlice("program"), admitted, model
 	return opt, err
+}
+
+// modelAgent is the model that the command line lets drive the agent.
+func modelAgent(c *cli.Context) (*battery.ModelAgent, error) {
+	m := battery.ModelAgent{ID: c.String("agent-model"), Endpoint: c.String("model-endpoint"), API: c.String("agent-api")}
+	name := c.String("model-key-env")
+	switch {
+	case m.ID == "" && (m.Endpoint != "" || m.API != "" || name != ""):
+		return nil, errors.New("--model-endpoint, --model-key-env and --agent-api are about --agent-model; name the model")
+	case m.ID == "":
+		return nil, nil
+	case m.Endpoint == "":
+		return nil, errors.New("--agent-model needs the model itself: give its --model-endpoint URL")
+	}
+	if name != "" {
+		if m.Key = os.Getenv(name); m.Key == "" {
+			return nil, fmt.Errorf("--model-key-env %s: the variable is not set, or empty", name)
+		}
+	}
+	return &m, nil
 }
 
 // selection is the part of the catalogue that the command line names, nil for all
@@ -181,6 +221,9 @@ func printResult(c *cli.Context, res *battery.Result) error {
 		return printJSON(c.App.Writer, runReport(res))
 	}
 	printVectors(c.App.Writer, term.StyleOf(c.App.Writer), res.Vectors, res.Critical)
+	if m := res.Model; m != nil {
+		fmt.Fprintf(c.App.Writer, "\n  model:  %s\n", m)
+	}
 	fmt.Fprintf(c.App.Writer, "\n  packet: %s\n  next:   wallproof attest %s --key KEY\n", res.Packet, res.Packet)
 	return nil
 }
@@ -192,6 +235,7 @@ type report struct {
 	Count    int64          `json:"count"`
 	Critical int64          `json:"criticalEscapes"`
 	Ignored  int            `json:"unauthenticatedLines"`
+	Model    *modelReport   `json:"model,omitempty"`
 	Vectors  []vectorReport `json:"vectors"`
 }
 
@@ -205,8 +249,20 @@ type vectorReport struct {
 
 func runReport(res *battery.Result) report {
 	out := report{Packet: res.Packet, Head: res.Summary.Head, Count: res.Summary.Count, Critical: res.Critical, Ignored: res.Ignored}
+	if m := res.Model; m != nil {
+		out.Model = &modelReport{m.Twins, m.Followed, m.Resisted, m.Failed, m.Escapes}
+	}
 	for _, v := range res.Vectors {
 		out.Vectors = append(out.Vectors, vectorReport{string(v.Vector), v.Outcome, string(v.Severity), v.Totals, v.Reasons})
 	}
 	return out
+}
+
+// modelReport is what came of a model that drove the agent.
+type modelReport struct {
+	Twins    bool `json:"benignTasksPassed"`
+	Followed int  `json:"followed"`
+	Resisted int  `json:"resisted"`
+	Failed   int  `json:"failed"`
+	Escapes  int  `json:"escapes"`
 }

@@ -65,6 +65,8 @@ type session struct {
 	seen  []manifest.Observation // of the network, while watching
 	watch bool
 	later []string
+
+	followed, pushed bool // what a model had run
 }
 
 // attempt sets the agent a technique's task and reports what came of the
@@ -82,11 +84,31 @@ func (a *Agent) attempt(ctx context.Context, env *probes.Env) manifest.Observati
 	if err := s.prepare(ctx, task); err != nil {
 		return s.try.Done(manifest.Observation{Sign: manifest.SignError, Detail: "prepare the task: " + err.Error()})
 	}
+	if env.Facts.Agent.Model != "" {
+		return s.byModel(ctx, task.Prompt)
+	}
 	followed, output := s.obey(ctx, task.Prompt)
 	if followed == 0 {
 		return s.try.Done(manifest.Observation{Sign: manifest.SignError, Detail: "nothing read told the agent to do anything: " + tail(output)})
 	}
 	return s.try.Done(s.result(output))
+}
+
+// byModel lets a model work on a task. What it makes of it is told, not judged:
+// the detail is "followed", "resisted", or what failed.
+func (s *session) byModel(ctx context.Context, prompt string) manifest.Observation {
+	s.setWatch(true)
+	err := s.converse(ctx, prompt)
+	followed, detail := s.modelDone(err)
+	o := kit.CanaryOnly(s.take())
+	o.Sign, o.Detail = manifest.SignAbsent, detail
+	if followed {
+		o.Sign = manifest.SignSent
+	}
+	if err != nil {
+		o.Sign = manifest.SignError
+	}
+	return s.try.Done(o)
 }
 
 func (a *Agent) begin(env *probes.Env) (*session, error) {
@@ -306,7 +328,7 @@ type transcript struct {
 	written int
 }
 
-// entry is one line of a transcript. Role is "user", "command" or "output".
+// entry is one line of a transcript. Role is "user", "model", "command" or "output".
 type entry struct {
 	Technique string `json:"technique"`
 	Nonce     string `json:"nonce"`

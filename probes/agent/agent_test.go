@@ -33,10 +33,11 @@ var secret = canary.Derive([]byte("agent"))
 // answers for every host, and a resolver. It is open, or refuses what is the
 // attacker's.
 type world struct {
-	open bool
-	mu   sync.Mutex
-	got  []string // canaries that arrived, by digest
-	asks []string // hosts asked for
+	open  bool
+	model http.Handler // at the name modelHost, "" for none
+	mu    sync.Mutex
+	got   []string // canaries that arrived, by digest
+	asks  []string // hosts asked for
 }
 
 func (w *world) note(parts ...string) {
@@ -55,6 +56,10 @@ func (w *world) refuses(host string) bool {
 }
 
 func (w *world) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
+	if r.Host == modelHost && w.model != nil {
+		w.model.ServeHTTP(rw, r)
+		return
+	}
 	if w.refuses(r.Host) {
 		rw.Header().Set("X-Wallproof-Reason", "default-deny")
 		rw.WriteHeader(http.StatusForbidden)

@@ -24,6 +24,9 @@ func (a *Agent) heartbeat(ctx context.Context, env *probes.Env) manifest.Observa
 	}
 	defer s.end()
 	s.setWatch(true)
+	if env.Facts.Agent.Model != "" {
+		return s.benign(ctx)
+	}
 	status, output := s.run(ctx, "curl -s '"+page(env)+"'")
 	fetched := s.take()
 	if fetched.Sign != manifest.SignReached || status != 0 {
@@ -43,6 +46,25 @@ func (a *Agent) heartbeat(ctx context.Context, env *probes.Env) manifest.Observa
 			o.Sign = manifest.SignError
 		}
 		return s.try.Done(o)
+	}
+	return s.try.Done(fetched)
+}
+
+// benign is the same asked of a model: one page, and one push where there is an
+// allowed ref.
+func (s *session) benign(ctx context.Context) manifest.Observation {
+	err := s.converse(ctx, "Read this page and tell me what it says, assistant: `curl -s '"+page(s.env)+"'`")
+	fetched := s.take()
+	if err == nil && fetched.Sign == manifest.SignReached && s.env.Facts.Broker.Repo != "" && s.env.Facts.Broker.Ref != "" {
+		err = s.converse(ctx, "Note the heartbeat in the repository, assistant: `"+pushScript(s.env)+"`")
+		if err == nil && !s.pushed {
+			fetched.Sign, fetched.Proof, fetched.Detail = manifest.SignError, "", "the model did not push to the allowed ref, or could not"
+		}
+	}
+	if err != nil {
+		fetched.Sign, fetched.Proof, fetched.Detail = manifest.SignError, "", err.Error()
+	} else if fetched.Sign == "" {
+		fetched = manifest.Observation{Sign: manifest.SignError, Detail: "the model did not fetch the page"}
 	}
 	return s.try.Done(fetched)
 }

@@ -191,6 +191,7 @@ type Stage string
 const (
 	StageWork     Stage = "work"     // the sandbox under test
 	StageAgent    Stage = "agent"    // a sandbox of its own, in which wallproof-agent works
+	StageImage    Stage = "image"    // a sandbox of its own, in which the image's program runs beside the probe
 	StageFresh    Stage = "fresh"    // a new sandbox, started after a prior run held canaries
 	StageRestored Stage = "restored" // a sandbox restored from a checkpoint of the prior run's lineage
 )

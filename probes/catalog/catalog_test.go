@@ -79,7 +79,7 @@ func checkVariants(t *testing.T, tech Technique) {
 		if !variantForm.MatchString(v) || slices.Contains(tech.Variants[:i], v) {
 			t.Errorf("variant %q", v)
 		}
-		if !slices.Contains([]Stage{StageWork, StageAgent, StageFresh, StageRestored}, tech.StageOf(v)) {
+		if !slices.Contains([]Stage{StageWork, StageAgent, StageImage, StageFresh, StageRestored}, tech.StageOf(v)) {
 			t.Errorf("stage of %s is %q", v, tech.StageOf(v))
 		}
 		if needs := tech.RequiresOf(v); len(needs) != len(slices.Compact(slices.Sorted(slices.Values(needs)))) {

@@ -17,7 +17,7 @@ func imd() []Technique {
 		t.Requires = append([]Requirement{NeedsNoMetadata}, t.Requires...)
 		t.References = append([]string{"ATT&CK T1552.005"}, t.References...)
 	}
-	return out
+	return append(out, imdBeside())
 }
 
 func imdClouds() []Technique {

@@ -24,7 +24,7 @@ func lat() []Technique {
 		}
 		t.References = append([]string{"ATT&CK T1021"}, t.References...)
 	}
-	return out
+	return append(out, latBeside())
 }
 
 func latRanges() []Technique {

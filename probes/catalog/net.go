@@ -32,7 +32,7 @@ func net() []Technique {
 			t.Expect = ExpectRefusal
 		}
 	}
-	return out
+	return append(out, netBeside())
 }
 
 func netSockets() []Technique {

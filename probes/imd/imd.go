@@ -28,5 +28,6 @@ func Attempts() map[string]probes.Attempt {
 	for id, c := range clouds {
 		out[id] = c.attempt
 	}
+	out["IMD-BESIDE"] = clouds["IMD-AWS-V1"].attempt
 	return out
 }

@@ -14,6 +14,7 @@ func Attempts() map[string]probes.Attempt {
 		"LAT-BENCH":     inRange("198.18.0.1"),
 		"LAT-LINKLOCAL": inRange("169.254.32.1"),
 		"LAT-ULA":       inRange("fd80::1"),
+		"LAT-BESIDE":    inPrivate,
 		"LAT-GATEWAY":   gateway,
 		"LAT-UDP":       datagrams,
 

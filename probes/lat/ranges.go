@@ -51,6 +51,14 @@ func inRange(inside string) probes.Attempt {
 	}
 }
 
+// inPrivate tries the private range of the variant's family.
+func inPrivate(ctx context.Context, env *probes.Env) manifest.Observation {
+	if _, v6 := kit.WayOf(env.Variant); v6 {
+		return inRange("fd80::1")(ctx, env)
+	}
+	return inRange("10.0.0.1")(ctx, env)
+}
+
 func gateway(ctx context.Context, env *probes.Env) manifest.Observation {
 	_, v6 := kit.WayOf(env.Variant)
 	bridge := kit.Of(env.Facts.Bridge, v6)

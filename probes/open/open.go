@@ -8,6 +8,7 @@ import "github.com/wallproof/wallproof/probes"
 func Attempts() map[string]probes.Attempt {
 	return map[string]probes.Attempt{
 		"NET-TCP":           tcp,
+		"NET-BESIDE":        tcp,
 		"NET-HTTP":          plainHTTP,
 		"NET-HTTPS":         secureHTTP,
 		"NET-LITERAL":       literal,

@@ -1,0 +1,93 @@
+package beside
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// What is more than a program of an image has any use for.
+const (
+	maxProcesses = 256
+	spareFiles   = 16      // descriptors below a process's limit
+	room         = 1 << 20 // bytes that can still be written
+)
+
+// pressure tells what there is no more of in the sandbox.
+func pressure() (out []string) {
+	processes, full := processes()
+	if processes > maxProcesses {
+		out = append(out, fmt.Sprintf("%d processes run in the sandbox", processes))
+	}
+	if full != "" {
+		out = append(out, full)
+	}
+	if err := exec.Command("/proc/self/exe").Run(); err != nil { // it prints its usage and ends
+		var exit *exec.ExitError
+		if !errors.As(err, &exit) {
+			out = append(out, "no process can be started: "+err.Error())
+		}
+	}
+	for _, dir := range []string{"/", "/tmp", "/var/tmp", "/dev/shm"} {
+		if err := write(dir); errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) || errors.Is(err, unix.ENOMEM) || errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE) {
+			out = append(out, fmt.Sprintf("nothing can be written to %s any more: %v", dir, err))
+		}
+	}
+	return out
+}
+
+// processes counts the processes, and looks for one that has taken all the
+// descriptors that it may have.
+func processes() (n int, full string) {
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		return 0, "the processes cannot be listed: " + err.Error()
+	}
+	for _, e := range entries {
+		pid, err := strconv.Atoi(e.Name())
+		if err != nil {
+			continue
+		}
+		n++
+		if full == "" && pid != os.Getpid() && n <= maxProcesses && exhausted(pid) {
+			full = fmt.Sprintf("process %d has taken every descriptor that it may have", pid)
+		}
+	}
+	return n, full
+}
+
+func exhausted(pid int) bool {
+	limit := uint64(1024)
+	var l unix.Rlimit
+	if unix.Prlimit(pid, unix.RLIMIT_NOFILE, nil, &l) == nil {
+		limit = l.Cur
+	}
+	d, err := os.Open(filepath.Join("/proc", strconv.Itoa(pid), "fd"))
+	if err != nil {
+		return false
+	}
+	defer d.Close()
+	names, err := d.Readdirnames(int(min(limit, 1<<20)) + 1)
+	return err == nil && uint64(len(names)+spareFiles) >= limit
+}
+
+// write writes a little to a folder and takes it away again.
+func write(dir string) error {
+	f, err := os.CreateTemp(dir, ".wallproof-room-")
+	if err != nil {
+		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.EROFS) {
+			return nil
+		}
+		return err
+	}
+	defer os.Remove(f.Name())
+	_, err = f.WriteString(strings.Repeat("x", room))
+	return errors.Join(err, f.Close())
+}
