@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
+	"path/filepath"
 
 	"github.com/wallproof/wallproof/attest/packet"
 	"github.com/wallproof/wallproof/site/history"
@@ -18,6 +20,7 @@ type attempt struct {
 	report   verify.Report
 	evidence *evidence // nil when it does not verify or is taken over
 	messages map[string]string
+	kept     *cached   // what was kept of it, when it is taken over
 	files    fs.FS     // while the packet is open
 	closer   io.Closer // of files, or nil
 }
@@ -36,9 +39,9 @@ func (a *attempt) close() error {
 func (b *builder) attempt(j job, contradicted bool) (*attempt, error) {
 	a := &attempt{job: j}
 	latched := b.latched(j.attestation, j.run)
-	if r := b.cache.record(j.packet.Stamp, b.cacheKey(j, contradicted, latched), b.now); r != nil {
-		r.packet, r.reused = j.packet.Name, true
-		a.record = r
+	if a.kept = b.cache.record(j.packet.Stamp, b.cacheKey(j, contradicted, latched), b.now); a.kept != nil {
+		a.record = a.kept.Record
+		a.record.packet, a.record.reused = j.packet.Name, true
 		return a, nil
 	}
 	files, closer, err := j.packet.Open()
@@ -114,11 +117,16 @@ func (b *builder) publish(a *attempt) error {
 	r := a.record
 	entry := b.note(r)
 	if r.reused {
-		ok, err := b.tree.reuse(attestationStem(r.ID), r.Ends, r.Bytes, r.Sum)
-		if err != nil || ok {
+		ok, err := b.tree.reuse(a.kept, b.cache.ended, b.cache.started)
+		if err != nil {
 			return err
 		}
-		return b.renew(a)
+		if !ok {
+			return b.renew(a)
+		}
+		a.kept.State, a.kept.Read = a.job.state, a.job.read
+		b.cache.put(*a.kept)
+		return nil
 	}
 	if a.evidence != nil {
 		a.evidence.reasons = holdings(r.Codes, a.messages, entry, a.evidence.expires, b.now)
@@ -129,6 +137,9 @@ func (b *builder) publish(a *attempt) error {
 	if err := b.writeAttestation(a, entry); err != nil {
 		return err
 	}
+	if b.in.Cache == "" {
+		return nil
+	}
 	// The page shows the history, so the key is that of the history as it is now.
 	key := b.cacheKey(a.job, contains(r.Codes, codeContradicted), b.latched(r.Digest, r.Run))
 	return b.remember(a, key)
@@ -136,16 +147,24 @@ func (b *builder) publish(a *attempt) error {
 
 // remember puts a packet into the cache, under the stamp of what was examined.
 func (b *builder) remember(a *attempt, key string) error {
-	if b.in.Cache == "" || a.files == nil {
+	j, r := a.job, a.record
+	if a.files == nil || !cacheable(r) {
 		return nil
 	}
-	if a.job.packet.content != nil {
+	if j.packet.content != nil {
 		var err error
-		if a.job.packet.Stamp, err = contentStamp(a.files); err != nil {
-			return fmt.Errorf("site: %s: %w", a.job.packet.Name, err)
+		if j.packet.Stamp, err = contentStamp(a.files); err != nil {
+			return fmt.Errorf("site: %s: %w", j.packet.Name, err)
 		}
 	}
-	b.cache.put(a.job, key, a.record, b.now)
+	if j.packet.Stamp == "" {
+		return nil
+	}
+	b.cache.put(cached{
+		Key: key, At: history.Stamp(b.now), Stamp: j.packet.Stamp, State: j.state, Read: j.read,
+		Made: filesID(filepath.Join(b.tree.dir, filepath.FromSlash(attestationStem(r.ID))), r.Ends, math.MaxInt64), Seen: b.cache.started,
+		Record: r, Name: j.name, Collected: at(j.collected).ISO,
+	})
 	return nil
 }
 
@@ -179,6 +198,7 @@ func (b *builder) note(r *record) *history.Entry {
 			b.history.Latch(r.Digest, r.Run, c, b.now)
 		}
 	}
+	b.history.Collect(r.Digest, r.collected())
 	b.history.Record(r.Digest, r.Subject, r.Name, r.State, r.Codes, b.now)
 	e := *b.history.Attestations[r.Digest]
 	return &e

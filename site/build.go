@@ -38,6 +38,10 @@ func Build(ctx context.Context, in Input, outDir string) (res Result, err error)
 		return Result{}, err
 	}
 	defer func() { err = errors.Join(err, b.tree.discard()) }()
+	place := filepath.Dir(b.tree.out)
+	if b.cache, err = loadCache(b.in.Cache, place); err != nil {
+		return Result{}, err
+	}
 	if len(in.Packets) > manyPackets {
 		// A large site makes much short-lived garbage; memory stays far below what
 		// collecting it this often would save.
@@ -49,7 +53,10 @@ func Build(ctx context.Context, in Input, outDir string) (res Result, err error)
 	if err := b.tree.commit(); err != nil {
 		return Result{}, err
 	}
-	return b.result(), b.cache.save(b.in.Cache)
+	if err := b.tree.discard(); err != nil { // before the cache is written: it changes files that are linked
+		return Result{}, err
+	}
+	return b.result(), b.cache.save(b.in.Cache, place)
 }
 
 // manyPackets is from where on a site counts as large.
@@ -62,8 +69,9 @@ type builder struct {
 	tree     *tree
 	cache    *cache
 	assets   assetView
-	base     string // digest of everything that is the same for all packets
-	primary  string // image name that index.html is about
+	base     string               // digest of everything that is the same for all packets
+	primary  string               // image name that index.html is about
+	escaped  map[string]time.Time // by image digest: the newest run that is known to have found a critical escape
 	catalog  map[string]catalog.Technique
 	verifier *verify.Verifier
 	drawn    sync.Map // digest of a policy → its edges
@@ -92,7 +100,7 @@ func newBuilder(in Input, outDir string) (*builder, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &builder{in: in, now: clock().UTC().Truncate(time.Second), history: h}
+	b := &builder{in: in, now: clock().UTC().Truncate(time.Second), history: h, escaped: h.Latest(isCritical)}
 	list := in.Verify.Catalogue
 	if list == nil {
 		list = catalog.All()
@@ -105,8 +113,7 @@ func newBuilder(in Input, outDir string) (*builder, error) {
 	if clockBound(in.Verify) {
 		b.in.Cache = ""
 	}
-	b.cache, err = loadCache(b.in.Cache)
-	return b, err
+	return b, nil
 }
 
 func loadHistory(given []byte, outDir string) (*history.History, error) {
@@ -142,6 +149,8 @@ func (b *builder) run(ctx context.Context) error {
 // job is one packet with what it says of itself.
 type job struct {
 	packet Packet
+	state  string // names the packet's files, or ""
+	read   int64  // kernel's time when their content was known
 	glimpse
 }
 
@@ -153,14 +162,8 @@ func (b *builder) survey(ctx context.Context) ([][]job, error) {
 	g.SetLimit(b.workers())
 	for i, p := range b.in.Packets {
 		g.Go(func() error {
+			b.stamp(&p, &jobs[i])
 			jobs[i].packet = p
-			if p.content != nil && len(b.cache.old) > 0 {
-				var err error
-				if p.Stamp, err = p.content(); err != nil {
-					p.Stamp = "" // it is opened again, and reported, when it is examined
-				}
-				jobs[i].packet = p
-			}
 			if c := b.cache.glimpse(p.Stamp); c != nil {
 				jobs[i].glimpse = *c
 				return ctx.Err()
@@ -176,6 +179,28 @@ func (b *builder) survey(ctx context.Context) ([][]job, error) {
 		return nil, err
 	}
 	return grouped(jobs), nil
+}
+
+// stamp names a packet's bytes, where a cache needs that: without reading them if
+// they were read before and the packet's files have not changed since.
+func (b *builder) stamp(p *Packet, j *job) {
+	if b.in.Cache == "" || p.content == nil {
+		return
+	}
+	j.read = b.cache.started
+	if p.state != nil {
+		j.state = p.state(b.cache.started)
+	}
+	if stamp, read := b.cache.known(j.state); stamp != "" {
+		p.Stamp, j.read = stamp, read
+		return
+	}
+	if len(b.cache.old) > 0 {
+		var err error
+		if p.Stamp, err = p.content(); err != nil {
+			p.Stamp = "" // it is opened again, and reported, when it is examined
+		}
+	}
 }
 
 // choosePrimary finds the image that index.html is about. One that was asked for
@@ -242,7 +267,8 @@ func (b *builder) examineGroup(ctx context.Context, group []job) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		a, err := b.attempt(j, contradicted)
+		// A newer run counts even when its packet was not handed over this time.
+		a, err := b.attempt(j, contradicted || b.escaped[j.subject].After(j.collected))
 		if err != nil {
 			return err
 		}

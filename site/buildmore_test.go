@@ -73,6 +73,27 @@ func TestNewestCounts(t *testing.T) {
 	}
 }
 
+// TestDowngrade: an older claim does not come back when the packet of the newer
+// run that contradicts it is left out; a run that is newer still does count.
+func TestDowngrade(t *testing.T) {
+	out := filepath.Join(t.TempDir(), "site")
+	good := smallPacket(t, nil, "")
+	escaped := smallPacket(t, good, "", packettest.Escape(small()[0].ID), packettest.StartedAt(packettest.Started.Add(time.Hour)))
+	build(t, input(good), out)
+	build(t, input(good, escaped), out)
+	res := build(t, input(good), out)
+	if res.Primary.State != StateHeld || !contains(res.Primary.Codes, codeContradicted) {
+		t.Errorf("without the newer run: %+v", res.Primary)
+	}
+	if strings.Contains(read(t, out, "index.html"), "0 critical") {
+		t.Error("the older claim is shown")
+	}
+	newest := smallPacket(t, good, "", packettest.StartedAt(packettest.Started.Add(2*time.Hour)))
+	if res := build(t, input(newest), out); res.Primary.State != StateCurrent {
+		t.Errorf("a newer run that withstood: %+v", res.Primary)
+	}
+}
+
 // TestPrimary: the first packet's image is what the site is about, unless
 // another is named.
 func TestPrimary(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"slices"
@@ -21,7 +22,7 @@ import (
 )
 
 // cacheSchema names the format; a cache of another one is ignored.
-const cacheSchema = "wallproof.site-cache/v2"
+const cacheSchema = "wallproof.site-cache/v3"
 
 // maxCacheBytes bounds a cache that is read.
 const maxCacheBytes = 256 << 20
@@ -31,15 +32,24 @@ const maxCacheBytes = 256 << 20
 // anew at each build. The cache is trusted like the program that reads it: keep
 // it where nobody else writes.
 type cache struct {
-	mu   sync.Mutex
-	old  map[string]cached // by digest of the packet's stamp
-	next map[string]cached
+	mu      sync.Mutex
+	old     map[string]cached // by digest of the packet's stamp
+	next    map[string]cached
+	states  map[string]cached // old, by the state of the packet's files
+	started int64             // kernel's time when this build began; 0 where it cannot be told
+	ended   int64             // kernel's time when the build before had ended; 0 where nothing rests on it
 }
 
-// cached is one packet.
+// cached is one packet. State and Read stand for the packet's files, Made for the
+// site's: see unchanged.go.
 type cached struct {
 	Key       string  `json:"key"`
 	At        string  `json:"at"`
+	Stamp     string  `json:"stamp"`
+	State     string  `json:"files,omitempty"` // of the packet when it was read
+	Read      int64   `json:"read,omitempty"`  // kernel's time of that
+	Made      string  `json:"made,omitempty"`  // names the files about it in the site
+	Seen      int64   `json:"seen,omitempty"`  // kernel's time when their content was known
 	Record    *record `json:"record"`
 	Name      string  `json:"name"`
 	Collected string  `json:"collected"`
@@ -47,14 +57,18 @@ type cached struct {
 
 type cacheFile struct {
 	Schema  string            `json:"schema"`
+	Ended   int64             `json:"ended"`
 	Packets map[string]cached `json:"packets"`
 }
 
-func loadCache(path string) (*cache, error) {
-	c := &cache{old: map[string]cached{}, next: map[string]cached{}}
+// loadCache reads the cache of the build before. place is the folder in which the
+// output folder is.
+func loadCache(path, place string) (*cache, error) {
+	c := &cache{old: map[string]cached{}, next: map[string]cached{}, states: map[string]cached{}}
 	if path == "" {
 		return c, nil
 	}
+	c.started = kernelTime(place)
 	b, err := readBounded(path, maxCacheBytes)
 	if errors.Is(err, fs.ErrNotExist) {
 		return c, nil
@@ -63,17 +77,30 @@ func loadCache(path string) (*cache, error) {
 		return nil, fmt.Errorf("site: cache: %w", err)
 	}
 	var f cacheFile
-	if json.Unmarshal(b, &f) == nil && f.Schema == cacheSchema {
-		c.old = f.Packets
+	if json.Unmarshal(b, &f) != nil || f.Schema != cacheSchema {
+		return c, nil
+	}
+	c.old, c.ended = f.Packets, f.Ended
+	for _, k := range c.old {
+		if k.State != "" && recent(k.Read, c.started) {
+			c.states[k.State] = k
+		}
 	}
 	return c, nil
 }
 
-func (c *cache) save(path string) error {
+// save writes the cache. It comes last: what is changed in the site from now on
+// is changed by somebody else.
+func (c *cache) save(path, place string) error {
 	if path == "" {
 		return nil
 	}
-	b, err := json.Marshal(cacheFile{cacheSchema, c.next})
+	var ended int64
+	if c.started != 0 {
+		time.Sleep(settle)
+		ended = kernelTime(place)
+	}
+	b, err := json.Marshal(cacheFile{cacheSchema, ended, c.next})
 	if err == nil {
 		err = mkdirFor(path)
 	}
@@ -106,14 +133,20 @@ func (c *cache) glimpse(stamp string) *glimpse {
 	return &glimpse{attestation: k.Record.Digest, name: k.Name, subject: k.Record.Subject, run: k.Record.Run, collected: parseTime(k.Collected)}
 }
 
-// record returns the record of an unchanged packet for which nothing else has
+// known is the stamp of a packet whose files are in a state in which they were
+// read before, or "".
+func (c *cache) known(state string) (stamp string, read int64) {
+	k := c.states[state]
+	return k.Stamp, k.Read
+}
+
+// record returns what is kept of an unchanged packet for which nothing else has
 // changed either, or nil. A verdict stays only until the attestation expires.
-func (c *cache) record(stamp, key string, now time.Time) *record {
+func (c *cache) record(stamp, key string, now time.Time) *cached {
 	if stamp == "" {
 		return nil
 	}
-	s := stampKey(stamp)
-	k, ok := c.old[s]
+	k, ok := c.old[stampKey(stamp)]
 	if !ok || k.Key != key || k.Record == nil || now.Before(parseTime(k.At)) {
 		return nil
 	}
@@ -121,11 +154,9 @@ func (c *cache) record(stamp, key string, now time.Time) *record {
 	if parseTime(k.At).Before(expires) && !now.Before(expires) {
 		return nil
 	}
-	c.mu.Lock()
-	c.next[s] = k
-	c.mu.Unlock()
 	r := *k.Record
-	return &r
+	k.Record = &r
+	return &k
 }
 
 // untimely are reasons that pass with time alone: what they hold is examined anew
@@ -143,14 +174,16 @@ func clockBound(v verify.Input) bool {
 	return false
 }
 
-func (c *cache) put(j job, key string, r *record, now time.Time) {
-	if j.packet.Stamp == "" || r.State == StateInvalid || slices.ContainsFunc(untimely, func(code string) bool { return contains(r.Codes, code) }) {
-		return
-	}
-	keep := *r
+// cacheable tells whether a record may be kept.
+func cacheable(r *record) bool {
+	return r.State != StateInvalid && !slices.ContainsFunc(untimely, func(code string) bool { return contains(r.Codes, code) })
+}
+
+// put keeps what a packet gave for the next build.
+func (c *cache) put(k cached) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.next[stampKey(j.packet.Stamp)] = cached{Key: key, At: history.Stamp(now), Record: &keep, Name: j.name, Collected: at(j.collected).ISO}
+	c.next[stampKey(k.Stamp)] = k
 }
 
 func (c *cache) forget(stamp string) {
@@ -171,14 +204,22 @@ func (b *builder) cacheKey(j job, contradicted bool, latched []history.Latch) st
 		return ""
 	}
 	h := sha256.New()
-	fmt.Fprintf(h, "%s\n%v\n%v\n%q\n%x\n", b.base, contradicted, latched, past, sha256.Sum256(b.liveFor(j)))
+	fmt.Fprintf(h, "%s\n%v\n%v\n%v\n%q\n%x\n", b.base, j.name == b.primary, contradicted, latched, past, sha256.Sum256(b.liveFor(j)))
 	return hex.EncodeToString(h.Sum(nil))
 }
 
 // inputDigest names what is the same for all packets: trust and requirements,
-// theme, templates and assets, catalogue and evaluator.
+// theme, templates and assets, catalogue and evaluator, and the program itself,
+// whose verifier gave the verdicts.
 func inputDigest(in Input) (string, error) {
 	h := sha256.New()
+	if in.Cache != "" {
+		sum, err := ownDigest()
+		if err != nil {
+			return "", fmt.Errorf("site: cache: name the program that verifies: %w", err)
+		}
+		fmt.Fprintf(h, "%x\n", sum)
+	}
 	v := in.Verify
 	fmt.Fprintf(h, "%s\n%d\n%s\n", catalog.Digest(), policy.EvaluatorVersion, cacheSchema)
 	fmt.Fprintf(h, "%q %q %v %v %v %q %x %x\n", v.Image, v.PolicyDigest, v.Require, v.WithoutRerun, v.MaxAge, in.BaseURL, v.Scorecard, v.Binding)
@@ -209,6 +250,22 @@ func inputDigest(in Input) (string, error) {
 	fmt.Fprintf(h, "%v %x\n", in.Live != nil, sha256.Sum256(in.Wasm.Module))
 	return hex.EncodeToString(h.Sum(nil)), nil
 }
+
+// ownDigest is of the running program's file.
+var ownDigest = sync.OnceValues(func() ([]byte, error) {
+	path, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	h := sha256.New()
+	_, err = io.Copy(h, f)
+	return h.Sum(nil), err
+})
 
 type writer interface{ Write(p []byte) (int, error) }
 

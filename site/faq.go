@@ -45,7 +45,7 @@ func (e *evidence) exfiltration() []string {
 	}
 	var out []string
 	if len(closed) > 0 {
-		out = append(out, "Not to "+list(closed, "or")+": each was attacked, and refused.")
+		out = append(out, "Not to "+list(closed, "or")+": each was attacked, in vain.")
 	}
 	if len(open) > 0 {
 		out = append(out, "What the policy allows stays open: "+list(open, "and")+". Whatever the code can read it could send there, so what it can read must not include a secret; that is what the redaction proof and the credential proxy are for.")

@@ -41,10 +41,13 @@ type alternate struct{ Type, Title, Href string }
 type watchView struct {
 	Attestation string
 	State       string
+	Codes       string // separated by commas
 	Expires     string
 	Status      string // relative address of status.json
 	Live        string // relative address of live.json, or ""
-	Images      string // digests that count as the attested image, separated by spaces
+	Generated   string // when that live.json was made
+	Checked     string // when this page was made, where status.json says so of itself
+	Image       string
 	Policy      string
 	Fabric      string
 }

@@ -34,6 +34,9 @@ type Packet struct {
 	bundle func() ([]byte, error)
 	// content computes Stamp from the packet's bytes, where a cache needs it.
 	content func() (string, error)
+	// state names the packet's files without reading them, or is nil. It gives ""
+	// where that is not to be relied on: see unchanged.go.
+	state func(before int64) string
 }
 
 // OpenPacket describes the packet at a path: a directory, or an archive as
@@ -48,11 +51,13 @@ func OpenPacket(path string) (Packet, error) {
 			Name: path, Open: func() (fs.FS, io.Closer, error) { return openArchive(path) },
 			bundle:  func() ([]byte, error) { return peekArchive(path) },
 			content: func() (string, error) { return archiveStamp(path) },
+			state:   func(before int64) string { return archiveID(path, before) },
 		}, nil
 	}
 	return Packet{
 		Name: path, Open: func() (fs.FS, io.Closer, error) { return openDir(path) },
 		content: func() (string, error) { return dirStamp(path) },
+		state:   func(before int64) string { return folderID(path, before) },
 	}, nil
 }
 
@@ -78,7 +83,7 @@ func openArchive(path string) (fs.FS, io.Closer, error) {
 	if err != nil {
 		return nil, nil, fmt.Errorf("site: open packet: %w", err)
 	}
-	files, err := packet.ReadArchive(bytes.NewReader(b))
+	files, err := packet.ParseArchive(b)
 	if err != nil {
 		return nil, nil, fmt.Errorf("site: open packet %s: %w", path, err)
 	}
@@ -117,14 +122,18 @@ func readBounded(path string, limit int64) ([]byte, error) {
 		return nil, err
 	}
 	defer f.Close()
-	b, err := io.ReadAll(io.LimitReader(f, limit+1))
+	info, err := f.Stat()
 	if err != nil {
 		return nil, err
 	}
-	if int64(len(b)) > limit {
+	b := bytes.NewBuffer(make([]byte, 0, min(info.Size(), limit)+bytes.MinRead))
+	if _, err := b.ReadFrom(io.LimitReader(f, limit+1)); err != nil {
+		return nil, err
+	}
+	if int64(b.Len()) > limit {
 		return nil, fmt.Errorf("%s: more than %d bytes", path, limit)
 	}
-	return b, nil
+	return b.Bytes(), nil
 }
 
 // contentStamp names the bytes of an open packet.

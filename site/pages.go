@@ -8,6 +8,8 @@ import (
 	"net/url"
 	"strings"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/wallproof/wallproof/attest/predicate"
 	"github.com/wallproof/wallproof/site/history"
 )
@@ -116,14 +118,26 @@ func (b *builder) watch(e *evidence, root, status string) *watchView {
 		return nil
 	}
 	w := &watchView{
-		Attestation: e.digest, State: string(e.state), Expires: at(e.expires).ISO, Status: status, Policy: clean(e.boundary.Policy.Digest),
-		Images: strings.TrimSpace(clean(e.subject + " " + e.boundary.Image.IndexDigest)),
+		Attestation: e.digest, State: string(e.state), Codes: strings.Join(e.codes(), ","), Expires: at(e.expires).ISO, Status: status, Policy: clean(e.boundary.Policy.Digest),
+		Image: clean(e.subject),
 	}
 	if b.in.Live != nil && e.name() == b.primary {
-		w.Live = root + "live.json"
+		w.Live, w.Generated = root+"live.json", generated(b.in.Live)
+	}
+	if status == root+fileStatus {
+		w.Checked = history.Stamp(b.now)
 	}
 	w.Fabric = pairs(e.fabric())
 	return w
+}
+
+// generated is the time that a live.json gives for itself, or "".
+func generated(live []byte) string {
+	l, err := predicate.ParseLive(live)
+	if err != nil {
+		return ""
+	}
+	return at(parseTime(l.Generated)).ISO
 }
 
 // pairs writes the fabric for the page's script: name=value, percent-encoded,
@@ -146,7 +160,12 @@ func (b *builder) writePages(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	return errors.Join(b.writePrimary(), b.writeCommon())
+	var g errgroup.Group
+	g.SetLimit(b.workers())
+	g.Go(b.writePrimary)
+	g.Go(b.writeFleet)
+	g.Go(b.writeCommon)
+	return g.Wait()
 }
 
 // writeCommon writes what does not need the evidence of any attestation.
@@ -172,7 +191,7 @@ func (b *builder) writeCommon() error {
 	}
 	errs := []error{
 		b.tree.put("feed.xml", feed), b.tree.put(historyFile, past),
-		b.writeFleet(), b.writeHistory(changes, linked), b.writeVerify(), b.writeMissing(),
+		b.writeHistory(changes, linked), b.writeVerify(), b.writeMissing(),
 	}
 	for _, name := range sortedKeys(hosts) {
 		errs = append(errs, b.tree.put(name, hosts[name]))

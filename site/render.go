@@ -57,7 +57,7 @@ var pages = sync.OnceValues(func() (map[string]*template.Template, error) {
 // them is escaped here.
 var snippets = template.FuncMap{
 	"chip": func(c chip) template.HTML {
-		return template.HTML(`<span class="chip ` + html.EscapeString(c.Class) + `">` + glyph(c.Glyph) + html.EscapeString(c.Word) + `</span>`) //nolint:gosec // escaped
+		return template.HTML(c.html()) //nolint:gosec // escaped
 	},
 	"facts": func(fs []fact) template.HTML {
 		var b strings.Builder
@@ -68,13 +68,45 @@ var snippets = template.FuncMap{
 		b.WriteString("\n</dl>")
 		return template.HTML(b.String()) //nolint:gosec // escaped
 	},
-	"glyph": func(name string) template.HTML { return template.HTML(glyph(name)) }, //nolint:gosec // escaped
+	"fleetrow": func(r fleetRow) template.HTML { return r.html() },
+	"glyph":    func(name string) template.HTML { return template.HTML(glyph(name)) }, //nolint:gosec // escaped
 	"moment": func(m moment) template.HTML {
-		if m.ISO == "" {
-			return `<span class="soft">not recorded</span>`
-		}
-		return template.HTML(`<time datetime="` + html.EscapeString(m.ISO) + `">` + html.EscapeString(m.Text) + `</time>`) //nolint:gosec // escaped
+		return template.HTML(m.html()) //nolint:gosec // escaped
 	},
+}
+
+func (m moment) html() string {
+	if m.ISO == "" {
+		return `<span class="soft">not recorded</span>`
+	}
+	return `<time datetime="` + html.EscapeString(m.ISO) + `">` + html.EscapeString(m.Text) + `</time>`
+}
+
+func (c chip) html() string {
+	return `<span class="chip ` + html.EscapeString(c.Class) + `">` + glyph(c.Glyph) + html.EscapeString(c.Word) + `</span>`
+}
+
+// html is one row of the list of all attestations, of which a site may have ten
+// thousand.
+func (r fleetRow) html() template.HTML {
+	var b strings.Builder
+	e := html.EscapeString
+	b.WriteString(`<tr data-text="` + e(r.Search) + `" data-kind="` + e(r.Kind) + `"`)
+	if r.Expires.ISO != "" {
+		b.WriteString(` data-row-expires="` + e(r.Expires.ISO) + `"`)
+	}
+	b.WriteString(`><th scope="row"><a href="` + e(r.Href) + `">` + e(r.Name) + `</a><span class="soft digest">` + e(r.Short) + `</span></th><td data-label="State">` + r.Chip.html())
+	if r.Codes != "" {
+		b.WriteString(` <span class="soft small">` + e(r.Codes) + `</span>`)
+	}
+	b.WriteString(`</td><td data-label="Critical escapes">`)
+	if r.Claim != "" {
+		b.WriteString(`<span data-row-claim>` + e(r.Claim) + `</span>`)
+	} else {
+		b.WriteString(`<span class="soft">not shown</span>`)
+	}
+	b.WriteString(`</td><td class="day" data-label="Collected">` + r.Collected.html() + `</td><td class="day" data-label="Valid until">` + r.Until.html() + `</td></tr>`)
+	return template.HTML(b.String()) //nolint:gosec // escaped; the address is made of hexadecimal digits
 }
 
 // write writes one line of a record.

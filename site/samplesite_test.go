@@ -42,6 +42,7 @@ func sampleSite(t testing.TB, dir string, theme Theme, es ...*evidence) {
 		check(b.writeAttestation(a, entry))
 	}
 	check(b.writePrimaryOf(b.records[0], es[0]))
+	check(b.writeFleet())
 	check(b.writeCommon())
 }
 

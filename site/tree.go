@@ -150,19 +150,7 @@ type files struct {
 	stem  string
 	ends  []string
 	bytes int64
-	sums  []byte // the digest of each file that is no evidence, one after the other
-}
-
-// isEvidence tells the files that carry their own proof: whoever opens them
-// verifies them. All others are the site's word.
-func isEvidence(end string) bool { return end == endPacket || end == endBundle }
-
-// note adds what was written to the sums.
-func (f *files) note(end string, content []byte) {
-	if !isEvidence(end) {
-		sum := sha256.Sum256(content)
-		f.sums = append(f.sums, sum[:]...)
-	}
+	sums  []byte // the digest of each file, one after the other
 }
 
 // sum is one digest of all that was written.
@@ -172,7 +160,6 @@ func (f *files) sum() string {
 }
 
 func (f *files) put(end string, content []byte) error {
-	f.note(end, content)
 	return f.stream(end, func(w io.Writer) error {
 		_, err := w.Write(content)
 		return err
@@ -180,8 +167,9 @@ func (f *files) put(end string, content []byte) error {
 }
 
 func (f *files) stream(end string, write func(io.Writer) error) error {
-	n, err := f.tree.stream(f.stem+end, write)
-	f.ends, f.bytes = append(f.ends, end), f.bytes+n
+	h := sha256.New()
+	n, err := f.tree.stream(f.stem+end, func(w io.Writer) error { return write(io.MultiWriter(w, h)) })
+	f.ends, f.bytes, f.sums = append(f.ends, end), f.bytes+n, h.Sum(f.sums)
 	return err
 }
 
@@ -195,8 +183,8 @@ func (f *files) share(end string, content []byte) error {
 			return err
 		}
 		if os.Link(first.(string), name) == nil {
-			f.note(end, content)
-			f.ends, f.bytes = append(f.ends, end), f.bytes+int64(len(content))
+			sum := sha256.Sum256(content)
+			f.ends, f.bytes, f.sums = append(f.ends, end), f.bytes+int64(len(content)), append(f.sums, sum[:]...)
 			f.tree.files.Add(1)
 			f.tree.bytes.Add(int64(len(content)))
 			return nil
@@ -243,44 +231,50 @@ func (c *counter) Write(p []byte) (int, error) {
 }
 
 // reuse takes an attestation's files over from the site that is being replaced,
-// by hard links. It reports whether all were there, with the bytes that were
-// written; where not, none is taken.
-func (t *tree) reuse(stem string, ends []string, bytes int64, sum string) (bool, error) {
+// by hard links. It reports whether all were there as they were written; where
+// not, none is taken. made names the files as filesID does at a time before
+// which they were last changed by us, or is "": then they are read.
+func (t *tree) reuse(k *cached, before, now int64) (bool, error) {
+	r := k.Record
+	stem := attestationStem(r.ID)
 	from := filepath.Join(t.out, filepath.FromSlash(stem))
-	if !t.unchanged(from, ends, sum) {
-		return false, nil
+	if !recent(k.Seen, now) || k.Made == "" || filesID(from, r.Ends, before) != k.Made {
+		if !t.unchanged(from, r.Ends, r.Sum) {
+			return false, nil
+		}
+		k.Seen = now
+		k.Made = filesID(from, r.Ends, now)
 	}
 	if err := t.mkdir(path.Dir(stem)); err != nil {
 		return false, err
 	}
 	to := filepath.Join(t.dir, filepath.FromSlash(stem))
-	for i, end := range ends {
+	for i, end := range r.Ends {
 		if os.Link(from+end, to+end) == nil {
 			continue
 		}
 		var errs []error
-		for _, linked := range ends[:i] {
+		for _, linked := range r.Ends[:i] {
 			errs = append(errs, os.Remove(to+linked))
 		}
 		return false, errors.Join(errs...)
 	}
-	t.files.Add(int64(len(ends)))
-	t.bytes.Add(bytes)
+	t.files.Add(int64(len(r.Ends)))
+	t.bytes.Add(r.Bytes)
 	return true, nil
 }
 
-// unchanged tells whether the files of an attestation still are what was written.
+// unchanged tells whether the files of an attestation still have the content
+// that was written.
 func (t *tree) unchanged(stem string, ends []string, sum string) bool {
 	var now files
 	for _, end := range ends {
-		if isEvidence(end) {
-			continue
-		}
 		b, err := readBounded(stem+end, packet.MaxArchiveBytes)
 		if err != nil {
 			return false
 		}
-		now.note(end, b)
+		one := sha256.Sum256(b)
+		now.sums = append(now.sums, one[:]...)
 	}
 	return now.sum() == sum
 }

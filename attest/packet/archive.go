@@ -3,7 +3,6 @@ package packet
 import (
 	"archive/tar"
 	"bytes"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -54,34 +53,57 @@ func archiveHeader(p string, size int64) *tar.Header {
 	return &tar.Header{Typeflag: tar.TypeReg, Name: p, Size: size, Mode: 0o644, ModTime: time.Unix(0, 0).UTC(), Format: tar.FormatPAX}
 }
 
-// ReadArchive reads a packet's archive into memory. It accepts exactly what
-// WriteArchive writes: the files that it returns give the same bytes again.
+// ReadArchive reads a packet's archive into memory, as ParseArchive does.
 func ReadArchive(r io.Reader) (Memory, error) {
-	seen := sha256.New()
-	in := io.TeeReader(io.LimitReader(r, MaxArchiveBytes+1), seen)
-	m, err := readEntries(in)
+	b, err := io.ReadAll(io.LimitReader(r, MaxArchiveBytes+1))
+	if err != nil {
+		return nil, &Error{Reason: ReasonArchive, Err: err}
+	}
+	return ParseArchive(b)
+}
+
+// ParseArchive reads a packet's archive. It accepts exactly what WriteArchive
+// writes: the files that it returns give the same bytes again. They share memory
+// with b.
+func ParseArchive(b []byte) (Memory, error) {
+	if len(b) > MaxArchiveBytes {
+		return nil, &Error{Reason: ReasonLimit, Detail: fmt.Sprintf("more than %d bytes in all", MaxArchiveBytes)}
+	}
+	m, err := readEntries(b)
 	if err != nil {
 		return nil, err
 	}
-	if _, err := io.Copy(io.Discard, in); err != nil {
-		return nil, &Error{Reason: ReasonArchive, Err: err}
-	}
-	again := sha256.New()
+	again := &comparison{rest: b}
 	if err := WriteArchive(again, m); err != nil {
 		return nil, err
 	}
-	if !bytes.Equal(seen.Sum(nil), again.Sum(nil)) {
+	if again.differs || len(again.rest) > 0 {
 		return nil, &Error{Reason: ReasonArchive, Detail: "cut short, or not written as a packet's archive is"}
 	}
 	return m, nil
 }
 
+// comparison tells whether what is written to it is what it expects.
+type comparison struct {
+	rest    []byte
+	differs bool
+}
+
+func (c *comparison) Write(p []byte) (int, error) {
+	if c.differs || !bytes.HasPrefix(c.rest, p) {
+		c.differs = true
+		return len(p), nil
+	}
+	c.rest = c.rest[len(p):]
+	return len(p), nil
+}
+
 // readEntries reads the files of an archive: with names of the layout, sorted.
-func readEntries(r io.Reader) (Memory, error) {
+func readEntries(b []byte) (Memory, error) {
 	m := Memory{}
-	var total int64
 	last := ""
-	for tr := tar.NewReader(r); ; {
+	in := bytes.NewReader(b)
+	for tr := tar.NewReader(in); ; {
 		h, err := tr.Next()
 		if errors.Is(err, io.EOF) {
 			return m, nil
@@ -99,13 +121,10 @@ func readEntries(r io.Reader) (Memory, error) {
 			return nil, &Error{Reason: ReasonArchive, Path: h.Name, Detail: "entries are not sorted, are double, or too many"}
 		}
 		last = h.Name
-		if total += h.Size; h.Size < 0 || total > MaxArchiveBytes {
-			return nil, &Error{Reason: ReasonLimit, Path: h.Name, Detail: fmt.Sprintf("more than %d bytes in all", MaxArchiveBytes)}
+		rest := b[len(b)-in.Len():]
+		if h.Size < 0 || h.Size > int64(len(rest)) {
+			return nil, &Error{Reason: ReasonArchive, Path: h.Name, Detail: "cut short"}
 		}
-		data, err := io.ReadAll(tr)
-		if err != nil {
-			return nil, &Error{Reason: ReasonArchive, Path: h.Name, Err: err}
-		}
-		m[h.Name] = data
+		m[h.Name] = rest[:h.Size:h.Size]
 	}
 }

@@ -17,6 +17,8 @@
     });
   }
 
+  const hour = 3600e3;
+
   // A static page ages. These texts go with the reason codes of the verifier.
   const drift = (what) => `The ${what} now is not the one that was attested.`;
   const texts = {
@@ -25,6 +27,7 @@
     "policy-drift": drift("egress policy that is in force"),
     "fabric-drift": drift("sandbox fabric that is in use"),
     "status-missing": "The publisher's host lacks the files that this page is compared with.",
+    "status-outdated": "The publisher's host gives a state that is older than this page.",
     "page-outdated": "The claim has changed since this page was built. Reload it.",
   };
 
@@ -50,10 +53,9 @@
     root.dataset.stale = code;
   }
 
-  function expired(time) {
-    const end = Date.parse(time);
-    return Number.isNaN(end) || Date.now() >= end;
-  }
+  // By the reader's clock, or by the host's where that is ahead.
+  let ahead = 0;
+  const expired = (time) => !(Date.now() + ahead < Date.parse(time));
 
   // Rows of lists that carry an expiry of their own.
   function ageRows() {
@@ -75,6 +77,7 @@
     let text;
     try {
       const answer = await fetch(path, { cache: "no-store", credentials: "omit" });
+      ahead = Math.max(ahead, Date.parse(answer.headers.get("date")) - Date.now() || 0);
       if (answer.status === 404 || answer.status === 410) return {};
       if (!answer.ok) return null;
       text = await answer.text();
@@ -89,11 +92,15 @@
     }
   }
 
+  // What a host gives may lag behind a page for a while, but not for a day.
+  const older = (time, page) => page && !(Date.parse(page) - Date.parse(time) < 24 * hour);
+
   // A member that live.json does not have is not compared.
   function drifted(live) {
     const attested = Object.fromEntries(watch.fabric.split(" ").map((pair) => pair.split("=").map(decodeURIComponent)));
     const { isolation, ...rest } = live;
     for (const name in isolation) rest["." + name] = isolation[name];
+    if (isolation) for (const name in attested) if (name[0] === "." && !(name in rest)) return true;
     return Object.keys(rest).some((name) => rest[name] !== (attested[name] || ""));
   }
 
@@ -102,17 +109,18 @@
     const status = await fetchJSON(watch.status, "wallproof.status/v1");
     if (status && !status.schema) withdraw("status-missing");
     else if (status && status.attestation !== watch.attestation) withdraw("page-outdated");
-    else if (status && status.state !== watch.state) withdraw((status.codes || [])[0] || "page-outdated");
-    else if (status && status.expires && expired(status.expires)) withdraw("expired");
+    else if (status && (status.state !== watch.state || String(status.codes) !== watch.codes)) withdraw((status.codes || []).find((c) => !watch.codes.split(",").includes(c)) || "page-outdated");
+    else if (expired(watch.expires) || status && status.expires && expired(status.expires)) withdraw("expired");
+    else if (status && older(status.checked, watch.checked)) withdraw("status-outdated");
     if (!watch.live || stale) return;
     const live = await fetchJSON(watch.live, "wallproof.live/v1");
     if (live && !live.schema) withdraw("status-missing");
-    else if (live && live.image && !watch.images.split(" ").includes(live.image)) withdraw("image-drift");
+    else if (live && older(live.generated, watch.generated)) withdraw("status-outdated");
+    else if (live && live.image && live.image !== watch.image) withdraw("image-drift");
     else if (live && live.policy && live.policy !== watch.policy) withdraw("policy-drift");
     else if (live && live.fabric && drifted(live.fabric)) withdraw("fabric-drift");
   }
 
-  const hour = 3600e3;
   function tick() {
     ageRows();
     if ("watch" in watch && !stale && expired(watch.expires)) withdraw("expired");

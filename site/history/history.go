@@ -10,6 +10,7 @@
 //	      "subject": "sha256:…",
 //	      "name":    "ghcr.io/example/agent",
 //	      "run":     "sha256:…",
+//	      "collected": "2026-01-02T03:04:05Z",
 //	      "latched": [{"code": "policy-drift", "since": "2026-01-02T03:04:05Z"}],
 //	      "events":  [{"time": "2026-01-02T03:04:05Z", "state": "held", "codes": ["policy-drift"]}]
 //	    }
@@ -62,11 +63,12 @@ type History struct {
 
 // Entry is the history of one attestation.
 type Entry struct {
-	Subject string  `json:"subject,omitempty"` // the image's platform manifest digest
-	Name    string  `json:"name,omitempty"`    // the image's name, as attested
-	Run     string  `json:"run,omitempty"`     // head of the battery's manifest: what was collected
-	Latched []Latch `json:"latched,omitempty"` // oldest first
-	Events  []Event `json:"events,omitempty"`  // oldest first; each differs from the one before it
+	Subject   string  `json:"subject,omitempty"`   // the image's platform manifest digest
+	Name      string  `json:"name,omitempty"`      // the image's name, as attested
+	Run       string  `json:"run,omitempty"`       // head of the battery's manifest: what was collected
+	Collected string  `json:"collected,omitempty"` // when the run ended, RFC 3339, UTC
+	Latched   []Latch `json:"latched,omitempty"`   // oldest first
+	Events    []Event `json:"events,omitempty"`    // oldest first; each differs from the one before it
 }
 
 // Latch is a reason that holds an attestation for good.
@@ -141,6 +143,9 @@ func (e *Entry) check(digest string) error {
 	}
 	if e.Run != "" && !digestForm.MatchString(e.Run) {
 		return fmt.Errorf("history: %s: run %q is not a sha256 digest", digest, e.Run)
+	}
+	if _, err := time.Parse(time.RFC3339, e.Collected); e.Collected != "" && err != nil {
+		return fmt.Errorf("history: %s: bad time of collection %q", digest, e.Collected)
 	}
 	last := time.Time{}
 	for i, ev := range e.Events {
@@ -248,6 +253,28 @@ func (h *History) Record(digest, subject, name string, s State, codes []string, 
 		}
 	}
 	e.Events = append(e.Events, Event{Time: stamp, State: s, Codes: codes})
+}
+
+// Collect notes when what an attestation is about was collected.
+func (h *History) Collect(digest string, at time.Time) {
+	if !at.IsZero() {
+		h.entry(digest).Collected = Stamp(at)
+	}
+}
+
+// Latest gives for each image the end of the newest run whose attestation was
+// last seen with a code that matches.
+func (h *History) Latest(matches func(code string) bool) map[string]time.Time {
+	out := map[string]time.Time{}
+	for _, e := range h.Attestations {
+		if n := len(e.Events); n == 0 || !slices.ContainsFunc(e.Events[n-1].Codes, matches) {
+			continue
+		}
+		if at, err := time.Parse(time.RFC3339, e.Collected); err == nil && at.After(out[e.Subject]) {
+			out[e.Subject] = at
+		}
+	}
+	return out
 }
 
 // Since returns the time of the last change of state, or "".

@@ -41,7 +41,7 @@ type Answer struct {
 
 // Unpack reads a packet's archive into its files.
 func Unpack(archive []byte) (packet.Memory, error) {
-	return packet.ReadArchive(bytes.NewReader(archive))
+	return packet.ParseArchive(archive)
 }
 
 // Verify answers for a packet's files.
