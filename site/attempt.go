@@ -117,7 +117,7 @@ func (b *builder) publish(a *attempt) error {
 	r := a.record
 	entry := b.note(r)
 	if r.reused {
-		ok, err := b.tree.reuse(a.kept, b.cache.ended, b.cache.started)
+		ok, err := b.tree.reuse(a.kept, a.job.intact, b.cache.started)
 		if err != nil {
 			return err
 		}

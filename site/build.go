@@ -43,9 +43,10 @@ func Build(ctx context.Context, in Input, outDir string) (res Result, err error)
 		return Result{}, err
 	}
 	if len(in.Packets) > manyPackets {
-		// A large site makes much short-lived garbage; memory stays far below what
-		// collecting it this often would save.
-		defer debug.SetGCPercent(debug.SetGCPercent(300))
+		// A large site makes much short-lived garbage. It is collected when there is
+		// much of it, and sooner only as memory nears the limit.
+		defer debug.SetGCPercent(debug.SetGCPercent(1500))
+		defer debug.SetMemoryLimit(debug.SetMemoryLimit(softMemory))
 	}
 	if err := b.run(ctx); err != nil {
 		return Result{}, err
@@ -59,8 +60,12 @@ func Build(ctx context.Context, in Input, outDir string) (res Result, err error)
 	return b.result(), b.cache.save(b.in.Cache, place)
 }
 
-// manyPackets is from where on a site counts as large.
-const manyPackets = 500
+const (
+	// manyPackets is from where on a site counts as large.
+	manyPackets = 500
+	// softMemory is the memory that the build of a large site tries not to exceed.
+	softMemory = 220 << 20
+)
 
 // builder is the state of one build.
 type builder struct {
@@ -151,6 +156,7 @@ type job struct {
 	packet Packet
 	state  string // names the packet's files, or ""
 	read   int64  // kernel's time when their content was known
+	intact bool   // the site's files about it are known to be as they were written
 	glimpse
 }
 
@@ -165,7 +171,7 @@ func (b *builder) survey(ctx context.Context) ([][]job, error) {
 			b.stamp(&p, &jobs[i])
 			jobs[i].packet = p
 			if c := b.cache.glimpse(p.Stamp); c != nil {
-				jobs[i].glimpse = *c
+				jobs[i].glimpse, jobs[i].intact = *c, b.intact(p.Stamp)
 				return ctx.Err()
 			}
 			jobs[i].glimpse = p.peek()
@@ -201,6 +207,17 @@ func (b *builder) stamp(p *Packet, j *job) {
 			p.Stamp = "" // it is opened again, and reported, when it is examined
 		}
 	}
+}
+
+// intact tells whether the files about a packet in the site that is there are
+// known, without reading them, to be as they were written. It is asked for all
+// before any is taken over, since a link to a file changes it.
+func (b *builder) intact(stamp string) bool {
+	k := b.cache.old[stampKey(stamp)]
+	if k.Record == nil || k.Made == "" || !recent(k.Seen, b.cache.started) {
+		return false
+	}
+	return filesID(b.tree.there(k.Record), k.Record.Ends, b.cache.ended) == k.Made
 }
 
 // choosePrimary finds the image that index.html is about. One that was asked for
@@ -336,6 +353,9 @@ func (b *builder) result() Result {
 	for _, r := range b.records {
 		if r.reused {
 			res.Reused++
+		}
+		if r.unread {
+			res.Unread++
 		}
 		if r == p {
 			s := r.summary()

@@ -27,6 +27,7 @@ type record struct {
 	Sum       string   `json:"sum,omitempty"`   // of what is in them
 	packet    string
 	reused    bool
+	unread    bool
 }
 
 func (r *record) collected() time.Time { return parseTime(r.Collected) }

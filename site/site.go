@@ -85,6 +85,7 @@ type Result struct {
 	Files        int       `json:"files"`        // in the output folder
 	Bytes        int64     `json:"bytes"`        // their total size
 	Reused       int       `json:"reused"`       // attestations whose pages were taken over unchanged from the build before
+	Unread       int       `json:"unread"`       // of those, how many were taken for unchanged without being read
 }
 
 // Summary is what the site says of one packet.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"os"
 	"path"
 	"path/filepath"
@@ -230,20 +231,24 @@ func (c *counter) Write(p []byte) (int, error) {
 	return n, err
 }
 
+// there is what the addresses of an attestation's files begin with in the site
+// that is being replaced.
+func (t *tree) there(r *record) string {
+	return filepath.Join(t.out, filepath.FromSlash(attestationStem(r.ID)))
+}
+
 // reuse takes an attestation's files over from the site that is being replaced,
 // by hard links. It reports whether all were there as they were written; where
-// not, none is taken. made names the files as filesID does at a time before
-// which they were last changed by us, or is "": then they are read.
-func (t *tree) reuse(k *cached, before, now int64) (bool, error) {
+// not, none is taken. Unless they are known to be intact they are read. now is
+// the kernel's time.
+func (t *tree) reuse(k *cached, intact bool, now int64) (bool, error) {
 	r := k.Record
-	stem := attestationStem(r.ID)
-	from := filepath.Join(t.out, filepath.FromSlash(stem))
-	if !recent(k.Seen, now) || k.Made == "" || filesID(from, r.Ends, before) != k.Made {
+	stem, from := attestationStem(r.ID), t.there(r)
+	if r.unread = intact; !intact {
+		k.Made, k.Seen = filesID(from, r.Ends, math.MaxInt64), now
 		if !t.unchanged(from, r.Ends, r.Sum) {
 			return false, nil
 		}
-		k.Seen = now
-		k.Made = filesID(from, r.Ends, now)
 	}
 	if err := t.mkdir(path.Dir(stem)); err != nil {
 		return false, err

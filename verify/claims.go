@@ -3,6 +3,7 @@ package verify
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -68,11 +69,19 @@ func (v *verification) signing() bool {
 
 // differences returns the members in which two predicates differ.
 func differences(want, have predicate.Boundary) ([]string, error) {
-	a, err := members(want)
+	wanted, err1 := canon.Marshal(want)
+	got, err2 := canon.Marshal(have)
+	if err := errors.Join(err1, err2); err != nil {
+		return nil, fmt.Errorf("compare predicates: %w", err)
+	}
+	if bytes.Equal(wanted, got) {
+		return nil, nil
+	}
+	a, err := members(wanted)
 	if err != nil {
 		return nil, err
 	}
-	b, err := members(have)
+	b, err := members(got)
 	if err != nil {
 		return nil, err
 	}
@@ -92,11 +101,7 @@ func differences(want, have predicate.Boundary) ([]string, error) {
 	return out, nil
 }
 
-func members(b predicate.Boundary) (map[string]json.RawMessage, error) {
-	data, err := canon.Marshal(b)
-	if err != nil {
-		return nil, fmt.Errorf("compare predicates: %w", err)
-	}
+func members(data []byte) (map[string]json.RawMessage, error) {
 	out := map[string]json.RawMessage{}
 	if err := json.Unmarshal(data, &out); err != nil {
 		return nil, fmt.Errorf("compare predicates: %w", err)

@@ -7,7 +7,6 @@ import (
 
 	"github.com/wallproof/wallproof/attest/manifest"
 	"github.com/wallproof/wallproof/attest/packet"
-	"github.com/wallproof/wallproof/battery/parts"
 	"github.com/wallproof/wallproof/internal/canon"
 	"github.com/wallproof/wallproof/policy"
 )
@@ -38,7 +37,8 @@ func (i *inspection) policy() {
 	}
 	data, err := packet.ReadDocument(i.packet, packet.PolicyFile)
 	if err == nil {
-		i.derived.Policy, err = packet.ReadPolicy(data)
+		i.rules = i.policies.of(data)
+		i.derived.Policy, err = i.rules.policy, i.rules.formErr
 	}
 	if err != nil {
 		i.fail(CheckClaims, CodePolicyForm, err.Error(), packet.PolicyFile)
@@ -47,31 +47,25 @@ func (i *inspection) policy() {
 	if recorded := i.derived.Manifest.Run.PolicyDigest; recorded != i.derived.Policy.Digest {
 		i.fail(CheckClaims, CodeClaimsDiffer, fmt.Sprintf("the run was under policy %.80s, the packet holds %s", recorded, i.derived.Policy.Digest), packet.PolicyFile)
 	}
-	i.enforceable(data)
+	i.enforceable()
 }
 
-// enforceable reads the policy as the enforcement does and compares whether it
-// has anything to enforce with what the run says.
-func (i *inspection) enforceable(canonical []byte) {
-	if v := evaluatorOf(canonical); v > policy.EvaluatorVersion {
-		i.hold(CheckClaims, CodePolicyEvaluator, fmt.Sprintf("the policy is written for evaluator version %d; this verifier has %d, and cannot tell what it means", v, policy.EvaluatorVersion), packet.PolicyFile)
+// enforceable compares the policy, read as the enforcement does, with what the run
+// says of whether it has anything to enforce.
+func (i *inspection) enforceable() {
+	r := i.rules
+	switch {
+	case r.evaluator != 0:
+		i.hold(CheckClaims, CodePolicyEvaluator, fmt.Sprintf("the policy is written for evaluator version %d; this verifier has %d, and cannot tell what it means", r.evaluator, policy.EvaluatorVersion), packet.PolicyFile)
+		return
+	case r.ruleErr != nil:
+		i.fail(CheckClaims, CodePolicyForm, r.ruleErr.Error(), packet.PolicyFile)
 		return
 	}
-	p, err := policy.ParseCanonical(canonical)
-	if err != nil {
-		i.fail(CheckClaims, CodePolicyForm, err.Error(), packet.PolicyFile)
-		return
-	}
-	e, err := policy.Compile(p)
-	if err != nil {
-		i.fail(CheckClaims, CodePolicyForm, err.Error(), packet.PolicyFile)
-		return
-	}
-	t := parts.Of(e, p)
-	i.parts = &t
+	i.parts = r.parts
 	state := i.derived.Manifest.Run.Enforcement.State
-	if nothing := e.NothingToEnforce(); (nothing && state == manifest.EnforcementEnforced) || (!nothing && state == manifest.EnforcementNothing) {
-		i.fail(CheckEnforcement, CodeEnforcementOther, fmt.Sprintf("the run says %q, but whether the policy has nothing to enforce is %t", state, nothing), packet.PolicyFile)
+	if (r.nothing && state == manifest.EnforcementEnforced) || (!r.nothing && state == manifest.EnforcementNothing) {
+		i.fail(CheckEnforcement, CodeEnforcementOther, fmt.Sprintf("the run says %q, but whether the policy has nothing to enforce is %t", state, r.nothing), packet.PolicyFile)
 	}
 }
 

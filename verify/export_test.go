@@ -16,7 +16,7 @@ import (
 // and the rest as it was in an earlier predicate. ok is false where the files
 // cannot be listed.
 func ForgeBoundary(p fs.FS, list []catalog.Technique, old predicate.Boundary) (b predicate.Boundary, ok bool) {
-	i := inspection{packet: p, known: know(list)}
+	i := inspection{packet: p, known: know(list), policies: &policies{}}
 	d := &i.derived
 	d.catalogue = list
 	var err error

@@ -37,7 +37,8 @@ type Derived struct {
 // line; Derived is nil when there is one. catalogue may be nil, for the one that
 // this verifier carries.
 func Inspect(p fs.FS, catalogue []catalog.Technique) (*Derived, []Check) {
-	i := inspection{packet: p, known: NewVerifier(nil, "", catalogue).known()}
+	v := NewVerifier(nil, "", catalogue)
+	i := inspection{packet: p, known: v.known(), policies: &v.policies}
 	i.run(nil)
 	if _, failed := i.failed(); failed {
 		return nil, i.list
@@ -48,10 +49,12 @@ func Inspect(p fs.FS, catalogue []catalog.Technique) (*Derived, []Check) {
 // inspection is the state of reading one packet.
 type inspection struct {
 	lines
-	packet  fs.FS
-	known   *known
-	parts   *parts.Parts // of the packet's policy, nil where it cannot be read
-	derived Derived
+	packet   fs.FS
+	known    *known
+	policies *policies
+	rules    *reading     // of the packet's policy, nil where it is not there or not the signed one
+	parts    *parts.Parts // of the same, nil where it cannot be read
+	derived  Derived
 	// authentic tells which files have the content that was signed. Nil means
 	// that there is no statement and every file counts.
 	authentic map[string]bool

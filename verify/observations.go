@@ -177,14 +177,4 @@ func (i *inspection) heartbeat(s side, seen seenSide, key []byte, n int, e manif
 
 // closed reports whether the packet's policy leaves no host to reach. A policy
 // that cannot be read is a fault of its own.
-func (i *inspection) closed() bool {
-	if !i.trusted(packet.PolicyFile) {
-		return false
-	}
-	data, err := packet.ReadDocument(i.packet, packet.PolicyFile)
-	if err != nil {
-		return false
-	}
-	closed, err := packet.Closed(data)
-	return err == nil && closed
-}
+func (i *inspection) closed() bool { return i.rules != nil && i.rules.formErr == nil && i.rules.closed }

@@ -21,6 +21,8 @@ type Verifier struct {
 	info  TrustedRoot // without its age
 	given bool        // the root was given, not the embedded one
 	known func() *known
+
+	policies policies
 }
 
 // known is a catalogue and what is looked up in it.

@@ -212,7 +212,7 @@ func (v *verification) packet() {
 		}
 		return
 	}
-	i := inspection{packet: v.in.Packet, known: v.shared.known()}
+	i := inspection{packet: v.in.Packet, known: v.shared.known(), policies: &v.shared.policies}
 	i.run(&v.boundary)
 	v.list = append(v.list, i.list...)
 	if i.derived.Manifest == nil || !i.trusted(packet.ManifestFile) {

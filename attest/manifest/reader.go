@@ -35,10 +35,19 @@ type Reader struct {
 // readBuffer is a compromise between system calls and memory.
 const readBuffer = 256 << 10
 
+// BufferFor is how many bytes of buffer a reader of r needs, at most most: less
+// where r knows how much it holds.
+func BufferFor(r io.Reader, most int) int {
+	if known, ok := r.(interface{ Len() int }); ok {
+		return min(known.Len()+1, most)
+	}
+	return most
+}
+
 // NewReader returns a Reader on r. When r can also seek, and only after an
 // error, it is read once more from the start to name the error precisely.
 func NewReader(r io.Reader) *Reader {
-	return &Reader{src: r, in: bufio.NewReaderSize(r, readBuffer)}
+	return &Reader{src: r, in: bufio.NewReaderSize(r, BufferFor(r, readBuffer))}
 }
 
 // Next returns the next line, io.EOF after the terminal entry of a complete

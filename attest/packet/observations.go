@@ -51,7 +51,7 @@ func ReadObservations(packet fs.FS, name string, fn func(manifest.Observation) e
 		return &Error{Reason: ReasonMissing, Path: name, Err: err}
 	}
 	defer f.Close()
-	in := bufio.NewReaderSize(f, MaxObservationBytes)
+	in := bufio.NewReaderSize(f, manifest.BufferFor(f, MaxObservationBytes))
 	for n := 0; ; n++ {
 		line, err := in.ReadSlice('\n')
 		if errors.Is(err, io.EOF) && len(line) == 0 {
