@@ -45,7 +45,7 @@ func Build(ctx context.Context, in Input, outDir string) (res Result, err error)
 	if len(in.Packets) > manyPackets {
 		// A large site makes much short-lived garbage. It is collected when there is
 		// much of it, and sooner only as memory nears the limit.
-		defer debug.SetGCPercent(debug.SetGCPercent(1500))
+		defer debug.SetGCPercent(debug.SetGCPercent(800))
 		defer debug.SetMemoryLimit(debug.SetMemoryLimit(softMemory))
 	}
 	if err := b.run(ctx); err != nil {
@@ -64,7 +64,7 @@ const (
 	// manyPackets is from where on a site counts as large.
 	manyPackets = 500
 	// softMemory is the memory that the build of a large site tries not to exceed.
-	softMemory = 220 << 20
+	softMemory = 180 << 20
 )
 
 // builder is the state of one build.

@@ -69,7 +69,7 @@ func (e *evidence) lede() string {
 	r := e.boundary.RedTeam
 	switch {
 	case r == nil:
-		return s + "No external red-team result was provided, so the figure is the battery's alone."
+		return s + "No external red-team result was provided, so the figure is the battery’s alone."
 	case e.redTeamChecked():
 		return s + "The figure includes an external red team, which signed its own result."
 	}

@@ -90,7 +90,7 @@ const (
 	wallR   = 722
 	coreL   = 468
 	coreR   = 652
-	tagW    = 104
+	tagW    = 114
 	tagH    = 30
 	margin  = 14
 	minRows = 4
@@ -210,7 +210,7 @@ func gutter(i int) int { return tallBox - 14 - i*8 }
 func (d *drawing) tallEdge(y int, e edge) {
 	d.add(`<rect class="d-box" x="%d" y="%d" width="%d" height="46" rx="3"/>`, tallBox, y-23, tallW-tallBox-2)
 	d.tag(tallBox+9, y, e)
-	d.text("d-text", tallBox+tagW+20, y+5, "", fit(e.Name, 17))
+	d.text("d-text", tallBox+tagW+20, y+5, "", fit(e.Name, 16))
 }
 
 // fit shortens a name to what its box holds; the list has it in full.

@@ -23,6 +23,7 @@ type pageView struct {
 	Nav         []navItem
 	Assets      assetView
 	Alternates  []alternate
+	Whole       bool     // needs the whole style sheet
 	Scripts     []string // beside the site's own, relative to the page
 	Watch       *watchView
 	Body        any
@@ -33,7 +34,7 @@ type navItem struct {
 	Here        bool
 }
 
-type assetView struct{ Style, Theme, Script, Scheme, Filter, Icon, Logo string }
+type assetView struct{ Style, More, Theme, Script, Scheme, Filter, Icon, Logo string }
 
 type alternate struct{ Type, Title, Href string }
 

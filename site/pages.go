@@ -27,7 +27,7 @@ func (b *builder) publisher() string {
 // writeAssets writes style sheet, scripts, icon and logo, named by content.
 func (b *builder) writeAssets() error {
 	for name, to := range map[string]*string{
-		"site.css": &b.assets.Style, "site.js": &b.assets.Script, "scheme.js": &b.assets.Scheme, "filter.js": &b.assets.Filter, "icon.svg": &b.assets.Icon,
+		"site.css": &b.assets.Style, "more.css": &b.assets.More, "site.js": &b.assets.Script, "scheme.js": &b.assets.Scheme, "filter.js": &b.assets.Filter, "icon.svg": &b.assets.Icon,
 	} {
 		a, err := builtinAsset(name)
 		if err != nil {
@@ -83,7 +83,7 @@ func (b *builder) page(path, title, description string, body any) pageView {
 	root := strings.Repeat("../", strings.Count(path, "/"))
 	v := pageView{
 		Root: root, Title: title, Description: description, CSP: cspBase, Publisher: b.publisher(), Themed: b.in.Theme.Name != "", Tagline: b.in.Theme.Tagline,
-		Home: safeURL(b.in.Theme.Home), Assets: b.assets, Body: body,
+		Home: safeURL(b.in.Theme.Home), Assets: b.assets, Whole: path != "index.html", Body: body,
 	}
 	if c := b.in.Theme.Contact; c != (Contact{}) {
 		c.URL = safeURL(c.URL)

@@ -68,8 +68,8 @@ var snippets = template.FuncMap{
 		b.WriteString("\n</dl>")
 		return template.HTML(b.String()) //nolint:gosec // escaped
 	},
-	"fleetrow": func(r fleetRow) template.HTML { return r.html() },
-	"glyph":    func(name string) template.HTML { return template.HTML(glyph(name)) }, //nolint:gosec // escaped
+	"row":   func(r interface{ html() template.HTML }) template.HTML { return r.html() },
+	"glyph": func(name string) template.HTML { return template.HTML(glyph(name)) }, //nolint:gosec // escaped
 	"moment": func(m moment) template.HTML {
 		return template.HTML(m.html()) //nolint:gosec // escaped
 	},
@@ -107,6 +107,34 @@ func (r fleetRow) html() template.HTML {
 	}
 	b.WriteString(`</td><td class="day" data-label="Collected">` + r.Collected.html() + `</td><td class="day" data-label="Valid until">` + r.Until.html() + `</td></tr>`)
 	return template.HTML(b.String()) //nolint:gosec // escaped; the address is made of hexadecimal digits
+}
+
+// html is one technique on the page of an attestation, which has hundreds.
+func (r techniqueRow) html() template.HTML {
+	var b strings.Builder
+	e := html.EscapeString
+	soft := func(s string) { b.WriteString(`<span class="soft small block">` + e(s) + `</span>`) }
+	b.WriteString(`<tr data-text="` + e(r.Search) + `" data-kind="` + e(r.Kind) + `"><th scope="row">` + e(r.Title) + `<span class="soft"><span class="mono">` + e(r.ID) + `</span>`)
+	if r.References != "" {
+		b.WriteString(" · " + e(r.References))
+	}
+	b.WriteString(`</span>`)
+	if len(r.Variants) > 0 {
+		b.WriteString(`<span class="soft">` + e(strings.Join(r.Variants, ", ")) + `</span>`)
+	}
+	b.WriteString(`</th><td data-label="Wall removed">` + e(r.Control) + `</td><td data-label="Wall up">` + r.Chip.html())
+	soft(r.Reason)
+	for _, f := range r.Findings {
+		soft(f)
+	}
+	b.WriteString(`</td><td data-label="If it escaped">` + e(r.Severity) + `</td></tr>`)
+	return template.HTML(b.String()) //nolint:gosec // escaped
+}
+
+// html is one line of the verifier.
+func (r checkRow) html() template.HTML {
+	e := html.EscapeString
+	return template.HTML(`<tr><th scope="row">` + e(r.Name) + `</th><td data-label="Result">` + r.Chip.html() + `</td><td data-label="Found">` + e(r.Text) + ` <span class="code">` + e(r.Code) + `</span></td></tr>`) //nolint:gosec // escaped
 }
 
 // write writes one line of a record.

@@ -2,6 +2,7 @@ package site
 
 import (
 	"errors"
+	"io/fs"
 
 	"golang.org/x/sys/unix"
 )
@@ -14,4 +15,30 @@ func swap(dir, out string) error {
 		return aside(dir, out)
 	}
 	return err
+}
+
+// create writes a file that must not be there yet. It goes without what os.File
+// prepares for files that can be waited for: a large site has very many.
+func create(path string, content []byte) (err error) {
+	fd, err := unix.Open(path, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_CLOEXEC, 0o644)
+	for errors.Is(err, unix.EINTR) {
+		fd, err = unix.Open(path, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_CLOEXEC, 0o644)
+	}
+	if err != nil {
+		return &fs.PathError{Op: "open", Path: path, Err: err}
+	}
+	for err == nil && len(content) > 0 {
+		var n int
+		if n, err = unix.Write(fd, content); errors.Is(err, unix.EINTR) {
+			n, err = 0, nil
+		}
+		content = content[max(n, 0):]
+	}
+	if e := unix.Close(fd); err == nil && !errors.Is(e, unix.EINTR) {
+		err = e
+	}
+	if err != nil {
+		return &fs.PathError{Op: "write", Path: path, Err: err}
+	}
+	return nil
 }

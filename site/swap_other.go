@@ -2,5 +2,20 @@
 
 package site
 
+import (
+	"errors"
+	"os"
+)
+
 // swap replaces one folder by another, in two steps.
 func swap(dir, out string) error { return aside(dir, out) }
+
+// create writes a file that must not be there yet.
+func create(path string, content []byte) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644) //nolint:gosec // a web server reads it
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(content)
+	return errors.Join(err, f.Close())
+}

@@ -137,11 +137,15 @@ func (t *tree) mkdir(dir string) error {
 
 // put writes a file.
 func (t *tree) put(name string, content []byte) error {
-	_, err := t.stream(name, func(w io.Writer) error {
-		_, err := w.Write(content)
+	if err := t.mkdir(path.Dir(name)); err != nil {
 		return err
-	})
-	return err
+	}
+	if err := create(filepath.Join(t.dir, filepath.FromSlash(name)), content); err != nil {
+		return fmt.Errorf("site: write %s: %w", name, err)
+	}
+	t.files.Add(1)
+	t.bytes.Add(int64(len(content)))
+	return nil
 }
 
 // files are those about one attestation: they share the beginning of their
@@ -161,16 +165,21 @@ func (f *files) sum() string {
 }
 
 func (f *files) put(end string, content []byte) error {
-	return f.stream(end, func(w io.Writer) error {
-		_, err := w.Write(content)
+	if err := f.tree.put(f.stem+end, content); err != nil {
 		return err
-	})
+	}
+	f.note(end, sha256.Sum256(content), int64(len(content)))
+	return nil
+}
+
+func (f *files) note(end string, sum [sha256.Size]byte, size int64) {
+	f.ends, f.bytes, f.sums = append(f.ends, end), f.bytes+size, append(f.sums, sum[:]...)
 }
 
 func (f *files) stream(end string, write func(io.Writer) error) error {
 	h := sha256.New()
 	n, err := f.tree.stream(f.stem+end, func(w io.Writer) error { return write(io.MultiWriter(w, h)) })
-	f.ends, f.bytes, f.sums = append(f.ends, end), f.bytes+n, h.Sum(f.sums)
+	f.note(end, [sha256.Size]byte(h.Sum(nil)), n)
 	return err
 }
 
@@ -184,8 +193,7 @@ func (f *files) share(end string, content []byte) error {
 			return err
 		}
 		if os.Link(first.(string), name) == nil {
-			sum := sha256.Sum256(content)
-			f.ends, f.bytes, f.sums = append(f.ends, end), f.bytes+int64(len(content)), append(f.sums, sum[:]...)
+			f.note(end, sha256.Sum256(content), int64(len(content)))
 			f.tree.files.Add(1)
 			f.tree.bytes.Add(int64(len(content)))
 			return nil

@@ -1,6 +1,7 @@
 package site
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -145,7 +146,7 @@ func (e *evidence) recordFacts(now time.Time) []fact {
 		fact{Label: "Signed at", Time: at(e.signedAt), Note: clean(e.signedHow)},
 		e.signerFact(),
 		fact{Label: "Algorithm", Text: clean(e.algorithm)},
-		fact{Label: "Log", Text: clean(e.logged)},
+		fact{Label: "Transparency", Text: cmp.Or(clean(e.logged), "in no log")},
 		fact{Label: "Attestation", Digest: e.digest},
 		e.scorecardFact(),
 	)

@@ -132,7 +132,7 @@ func plan(t *testing.T) []string {
 			c = append(c, "stale/"+what+"/"+p)
 		}
 	}
-	for _, what := range []string{"status-missing", "live-missing", "status-other", "live-other", "unreachable"} {
+	for _, what := range []string{"status-missing", "live-missing", "status-other", "live-other", "unreachable", "host-clock", "partial", "lag", "old-status", "old-live", "isolation"} {
 		c = append(c, "stale/"+what+"/index")
 	}
 	c = append(c, "wasm/own", "wasm/folder-page", "wasm/archive", "wasm/folder", "wasm/dropped", "wasm/stranger", "wasm/nothing")

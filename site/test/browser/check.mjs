@@ -218,6 +218,46 @@ const kinds = {
       assert.ok(await o.page.locator("[data-claim]").count() > 0, "the claim is gone although nothing is known");
       return o.close();
     }
+    // A host whose clock is ahead of the reader's, as it is when the reader's was
+    // set back.
+    if (what === "host-clock") {
+      const o = await open("live", path, {}, (page) => page.route(/[/.](status|live)\.json$/, async (route) => {
+        const response = await route.fetch();
+        await route.fulfill({ response, headers: { ...response.headers(), date: new Date(Date.now() + 61 * 86400e3).toUTCString() } });
+      }));
+      await withdrawn(o.page, "expired");
+      return o.close();
+    }
+    // A partial claim stays held in its state while it is held for more.
+    if (what === "partial") {
+      const o = await open("partial", await pathOf("partial", name || "index"), {}, (page) => page.route(/[/.]status\.json$/, async (route) => {
+        const response = await route.fetch();
+        const json = await response.json();
+        assert.equal(json.state, "held");
+        json.codes = ["critical-escape", ...json.codes];
+        await route.fulfill({ response, json });
+      }));
+      await withdrawn(o.page, "critical-escape");
+      return o.close();
+    }
+    const ago = (time, days) => new Date(Date.parse(time) - days * 86400e3).toISOString().replace(/\.\d+/, "");
+    if (what === "lag") {
+      const o = await open("live", path, {}, reply((which, j) => { if (which === "live") j.generated = ago(j.generated, .9); else if (j.checked) j.checked = ago(j.checked, .9); }));
+      await o.page.waitForLoadState("networkidle");
+      assert.ok(await o.page.locator("[data-claim]").count() > 0, "files that lag behind by less than a day withdraw the claim");
+      return o.close();
+    }
+    if (what === "old-status" || what === "old-live") {
+      const o = await open("live", path, {}, reply((which, j) => { if ("old-" + which === what) for (const time of ["checked", "generated"]) if (j[time]) j[time] = ago(j[time], 2); }));
+      await withdrawn(o.page, "status-outdated");
+      assert.deepEqual(o.faults, []);
+      return o.close();
+    }
+    if (what === "isolation") {
+      const o = await open("live", path, {}, reply((which, j) => { if (which === "live") j.fabric = { isolation: {} }; }));
+      await withdrawn(o.page, "fabric-drift");
+      return o.close();
+    }
     const changes = {
       "image-drift": (which, j) => { if (which === "live") j.image = "sha256:" + "9".repeat(64); },
       "policy-drift": (which, j) => { if (which === "live") j.policy = "sha256:" + "9".repeat(64); },
