@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // MaxLockfile is the largest lockfile that is read, in bytes.
@@ -82,11 +83,11 @@ func lockfileError(file string, pin *Pin) *Error {
 }
 
 var (
-	sriPattern      = regexp.MustCompile(`\bsha(256|384|512)-([A-Za-z0-9+/]+={0,2})`)
-	pipPattern      = regexp.MustCompile(`\bsha(256|384|512):([0-9a-f]{64,128})\b`)
-	checksumPattern = regexp.MustCompile(`(?m)^checksum = "([0-9a-f]{64})"`)
-	goSumPattern    = regexp.MustCompile(`(?m)^\S+ (v\S+) (h1:[A-Za-z0-9+/]+=*)\r?$`)
-	sha256sumLine   = regexp.MustCompile(`(?m)^([0-9a-f]{64}) [ *]\S`)
+	sriPattern      = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\bsha(256|384|512)-([A-Za-z0-9+/]+={0,2})`) })
+	pipPattern      = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\bsha(256|384|512):([0-9a-f]{64,128})\b`) })
+	checksumPattern = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?m)^checksum = "([0-9a-f]{64})"`) })
+	goSumPattern    = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?m)^\S+ (v\S+) (h1:[A-Za-z0-9+/]+=*)\r?$`) })
+	sha256sumLine   = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?m)^([0-9a-f]{64}) [ *]\S`) })
 )
 
 // lockfileDigests returns the digests that a lockfile lists, in the notation of
@@ -99,28 +100,28 @@ func lockfileDigests(name string, data []byte) ([]string, error) {
 	base := strings.ToLower(path.Base(strings.ReplaceAll(name, "\\", "/")))
 	switch {
 	case base == "package-lock.json", base == "npm-shrinkwrap.json", base == "yarn.lock", base == "pnpm-lock.yaml":
-		for _, m := range sriPattern.FindAllSubmatch(data, -1) {
+		for _, m := range sriPattern().FindAllSubmatch(data, -1) {
 			if raw, err := base64.StdEncoding.DecodeString(string(m[2])); err == nil {
 				out = append(out, "sha"+string(m[1])+":"+hex.EncodeToString(raw))
 			}
 		}
 	case base == "cargo.lock":
-		for _, m := range checksumPattern.FindAllSubmatch(data, -1) {
+		for _, m := range checksumPattern().FindAllSubmatch(data, -1) {
 			out = append(out, "sha256:"+string(m[1]))
 		}
 	case base == "go.sum":
-		for _, m := range goSumPattern.FindAllSubmatch(data, -1) {
+		for _, m := range goSumPattern().FindAllSubmatch(data, -1) {
 			if !strings.HasSuffix(string(m[1]), "/go.mod") {
 				out = append(out, string(m[2]))
 			}
 		}
 	case strings.HasSuffix(base, ".txt") && strings.Contains(base, "require"),
 		base == "poetry.lock", base == "uv.lock", base == "pdm.lock", base == "pipfile.lock":
-		for _, m := range pipPattern.FindAllSubmatch(data, -1) {
+		for _, m := range pipPattern().FindAllSubmatch(data, -1) {
 			out = append(out, "sha"+string(m[1])+":"+string(m[2]))
 		}
 	default:
-		for _, m := range sha256sumLine.FindAllSubmatch(data, -1) {
+		for _, m := range sha256sumLine().FindAllSubmatch(data, -1) {
 			out = append(out, "sha256:"+string(m[1]))
 		}
 	}

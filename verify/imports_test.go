@@ -17,7 +17,7 @@ var forbidden = []string{"net", "net/http", "net/rpc", "net/smtp", "os", "os/exe
 
 // thirdParty are modules below the verifier that import one of them, with the
 // reason why that is accepted. Nothing that the verifier calls in them opens a
-// socket: TestVerifyOpensNoSocket runs it where that would kill the process.
+// socket: TestE5VerifyOpensNoSocket runs it where that would kill the process.
 var thirdParty = map[string]string{
 	"github.com/asaskevich/govalidator":                 "parses addresses; linked by rekor's generated types",
 	"github.com/digitorus/pkcs7":                        "RFC 3161 timestamps; os only in a debugging helper",

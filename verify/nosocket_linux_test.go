@@ -49,7 +49,7 @@ func forbidSockets() error {
 
 // E5: a key, and an identity, are verified with no way to a network: no DNS, no
 // TUF, no socket at all.
-func TestVerifyOpensNoSocket(t *testing.T) {
+func TestE5VerifyOpensNoSocket(t *testing.T) {
 	switch os.Getenv(noSocketMode) {
 	case "verify":
 		p := packettest.New(t)
@@ -73,7 +73,7 @@ func TestVerifyOpensNoSocket(t *testing.T) {
 		t.Fatalf("a socket was opened: %d, %v", fd, err)
 	}
 	for _, mode := range []string{"verify", "socket"} {
-		cmd := exec.Command(os.Args[0], "-test.run=^TestVerifyOpensNoSocket$")
+		cmd := exec.Command(os.Args[0], "-test.run=^TestE5VerifyOpensNoSocket$")
 		cmd.Env = append(os.Environ(), noSocketMode+"="+mode)
 		out, err := cmd.CombinedOutput()
 		if mode == "verify" && err != nil {

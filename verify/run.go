@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/wallproof/wallproof/attest/manifest"
 	"github.com/wallproof/wallproof/attest/predicate"
@@ -13,9 +14,9 @@ import (
 // Forms of what entry 0 says of the run. No observation shows these facts, so
 // that their form is all that can be checked.
 var (
-	platformForm = regexp.MustCompile(`\A[a-z0-9]+/[a-z0-9_]+(/[a-z0-9.]+)?\z`)
-	digestForm   = regexp.MustCompile(`sha256:[0-9A-Fa-f]{64}`)
-	runIDForm    = regexp.MustCompile(`\A[A-Za-z0-9._-]{1,128}\z`)
+	platformForm = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\A[a-z0-9]+/[a-z0-9_]+(/[a-z0-9.]+)?\z`) })
+	digestForm   = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`sha256:[0-9A-Fa-f]{64}`) })
+	runIDForm    = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\A[A-Za-z0-9._-]{1,128}\z`) })
 )
 
 // runFault says what is wrong with entry 0, or "".
@@ -43,9 +44,9 @@ func runFault(r manifest.Run) string {
 		return "image.indexDigest is the platform manifest's"
 	case !referenceFits(r.Image):
 		return fmt.Sprintf("image.reference %.200q names another digest than the image's and its index's", r.Image.Reference)
-	case !platformForm.MatchString(r.Image.Platform):
+	case !platformForm().MatchString(r.Image.Platform):
 		return fmt.Sprintf("image.platform %.60q is not os/architecture", r.Image.Platform)
-	case !runIDForm.MatchString(r.RunID):
+	case !runIDForm().MatchString(r.RunID):
 		return fmt.Sprintf("runId %.60q is not a plain name", r.RunID)
 	case !onHost(r.Image.Platform, r.Host.Arch):
 		return fmt.Sprintf("image.platform %.60q does not run on a host of architecture %.40q", r.Image.Platform, r.Host.Arch)
@@ -68,10 +69,10 @@ func onHost(platform, arch string) bool {
 // referenceFits tells whether a reference that pins a digest pins that of the
 // image or of its index.
 func referenceFits(i manifest.Image) bool {
-	if _, pinned, ok := strings.Cut(i.Reference, "@sha256:"); ok && !digestForm.MatchString("sha256:"+pinned) {
+	if _, pinned, ok := strings.Cut(i.Reference, "@sha256:"); ok && !digestForm().MatchString("sha256:"+pinned) {
 		return false
 	}
-	for _, d := range digestForm.FindAllString(i.Reference, -1) {
+	for _, d := range digestForm().FindAllString(i.Reference, -1) {
 		if d != i.Digest && d != i.IndexDigest {
 			return false
 		}

@@ -225,11 +225,11 @@ func TestIdentity(t *testing.T) {
 			material(b).TlogEntries = append(material(b).TlogEntries, material(b).TlogEntries...)
 		}, verify.CodeTransparencyBad, false},
 		// E9: an integrated time that no promise signs is no evidence of time.
-		{"integrated time without promise", func(b *protobundle.Bundle, _ *verify.Input) {
+		{"E9 integrated time without promise", func(b *protobundle.Bundle, _ *verify.Input) {
 			material(b).TimestampVerificationData = nil
 			material(b).TlogEntries[0].InclusionPromise = nil
 		}, verify.CodeTimeMissing, false},
-		{"integrated time changed", func(b *protobundle.Bundle, _ *verify.Input) {
+		{"E9 integrated time changed", func(b *protobundle.Bundle, _ *verify.Input) {
 			material(b).TimestampVerificationData = nil
 			material(b).TlogEntries[0].IntegratedTime++
 		}, verify.CodeTransparencyBad, false},
@@ -257,7 +257,7 @@ func TestIdentity(t *testing.T) {
 
 // E23: a pattern describes the whole identity, from its first to its last
 // character.
-func TestIdentityPatternIsAnchored(t *testing.T) {
+func TestE23IdentityPatternIsAnchored(t *testing.T) {
 	const pattern = `.*@example\.org`
 	k := newKeyless(t)
 	statement := k.bundle.GetDsseEnvelope().Payload

@@ -84,7 +84,7 @@ func signed(t *testing.T, options ...packettest.Option) *packettest.Packet {
 
 // A round trip through registries with and without the referrers API (E14):
 // what comes back verifies offline.
-func TestAttachAndFetch(t *testing.T) {
+func TestE14AttachAndFetch(t *testing.T) {
 	for _, referrers := range []bool{true, false} {
 		host := start(t, referrers, nil)
 		image, _ := push(t, host+"/agents/demo")
@@ -149,7 +149,7 @@ func fallbackIndex(t *testing.T, image string, n int) {
 }
 
 // E15: concurrent attaches through the fallback tag all survive.
-func TestConcurrentAttaches(t *testing.T) {
+func TestE15ConcurrentAttaches(t *testing.T) {
 	host := start(t, false, nil)
 	image, _ := push(t, host+"/agents/demo")
 	const writers = 4
@@ -226,7 +226,7 @@ func TestFaultyRegistry(t *testing.T) {
 }
 
 // E16: an index and its platform manifests are told apart by name.
-func TestIndexAndPlatform(t *testing.T) {
+func TestE16IndexAndPlatform(t *testing.T) {
 	host := start(t, true, nil)
 	_, amd := push(t, host+"/agents/amd")
 	_, arm := push(t, host+"/agents/arm")

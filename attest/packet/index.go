@@ -11,6 +11,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/wallproof/wallproof/attest/predicate"
 )
@@ -155,14 +156,14 @@ func checkName(p string) error {
 	return &Error{Reason: ReasonName, Path: p, Detail: "not a name of the packet's layout"}
 }
 
-var device = regexp.MustCompile(`\A(con|prn|aux|nul|(com|lpt)[0-9])\z`)
+var device = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\A(con|prn|aux|nul|(com|lpt)[0-9])\z`) })
 
 // plainPath allows letters, digits and "._-" in each part, no leading or trailing
 // dot, and no name that is a device on Windows, where packets are verified too.
 func plainPath(p string) bool {
 	for part := range strings.SplitSeq(p, "/") {
 		stem, _, _ := strings.Cut(strings.ToLower(part), ".")
-		if part == "" || part[0] == '.' || part[len(part)-1] == '.' || device.MatchString(stem) {
+		if part == "" || part[0] == '.' || part[len(part)-1] == '.' || device().MatchString(stem) {
 			return false
 		}
 		for i := range len(part) {

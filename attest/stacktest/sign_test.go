@@ -246,7 +246,7 @@ var shared *Stack
 func TestStack(t *testing.T) {
 	shared = New(t)
 	for name, test := range map[string]func(*testing.T){
-		"keyless": testKeyless, "key": testKey, "refused": testRefusedToken, "payload": testLogEntryIsOverTheEnvelope, "cosign": testCosign, "cli": testCLI,
+		"keyless": testKeyless, "key": testKey, "refused": testRefusedToken, "E10 payload": testLogEntryIsOverTheEnvelope, "cosign": testCosign, "cli": testCLI,
 	} {
 		t.Run(name, test)
 	}

@@ -7,6 +7,7 @@ import (
 	"path"
 	"regexp"
 	"strings"
+	"sync"
 )
 
 // ReservedDir is the folder inside every sandbox that belongs to Wallproof.
@@ -29,15 +30,15 @@ const (
 // DefaultLimits are a sandbox's limits where the spec has none.
 var DefaultLimits = Limits{MemoryBytes: 1 << 30, Processes: 1024, DiskBytes: 512 << 20}
 
-var idPattern = regexp.MustCompile(`^wallproof-[a-z0-9-]{1,50}$`)
-var namePattern = regexp.MustCompile(`^[A-Za-z0-9_]([A-Za-z0-9_.-]{0,251}[A-Za-z0-9_])?$`)
+var idPattern = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^wallproof-[a-z0-9-]{1,50}$`) })
+var namePattern = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9_]([A-Za-z0-9_.-]{0,251}[A-Za-z0-9_])?$`) })
 
 // Validate says what is wrong with a spec, for every driver alike. The paths
 // that it checks are only checked as text.
 func (s *Spec) Validate() error {
 	switch {
-	case !idPattern.MatchString(s.ID):
-		return fmt.Errorf("sandbox id %q does not match %s", s.ID, idPattern)
+	case !idPattern().MatchString(s.ID):
+		return fmt.Errorf("sandbox id %q does not match %s", s.ID, idPattern())
 	case !cleanAbs(s.Rootfs):
 		return fmt.Errorf("sandbox %s: root file system %q is not a clean absolute path", s.ID, s.Rootfs)
 	case s.NetNS != "" && !cleanAbs(s.NetNS):
@@ -46,7 +47,7 @@ func (s *Spec) Validate() error {
 		return fmt.Errorf("sandbox %s: working folder %q is not a clean absolute path", s.ID, s.WorkDir)
 	case len(s.Init) == 0 || s.Init[0] == "":
 		return fmt.Errorf("sandbox %s: no first process", s.ID)
-	case s.Hostname != "" && !namePattern.MatchString(s.Hostname):
+	case s.Hostname != "" && !namePattern().MatchString(s.Hostname):
 		return fmt.Errorf("sandbox %s: %q is no host name", s.ID, s.Hostname)
 	case s.Limits.MemoryBytes < 0 || s.Limits.Processes < 0 || s.Limits.DiskBytes < 0:
 		return fmt.Errorf("sandbox %s: a limit is negative", s.ID)
@@ -105,7 +106,7 @@ func (s *Spec) validateNames() error {
 		}
 	}
 	for n, a := range s.Hosts {
-		if !namePattern.MatchString(n) {
+		if !namePattern().MatchString(n) {
 			return fmt.Errorf("host entry %q is no name", n)
 		}
 		if _, err := netip.ParseAddr(a); err != nil {

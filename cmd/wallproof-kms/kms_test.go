@@ -228,7 +228,7 @@ func few() []catalog.Technique {
 
 // E12: both spellings of a version are accepted, and the version is pinned in
 // the record; without one, the newest enabled one is.
-func TestReferences(t *testing.T) {
+func TestE12References(t *testing.T) {
 	s := start(t)
 	s.rotate(t)
 	s.rotate(t)
@@ -261,7 +261,7 @@ func TestReferences(t *testing.T) {
 
 // E13: a signature still verifies after the key was rotated, and the new
 // version signs the next.
-func TestRotation(t *testing.T) {
+func TestE13Rotation(t *testing.T) {
 	s := start(t)
 	ctx := context.Background()
 	p := packettest.New(t, packettest.Unsigned(), packettest.Catalogue(few()))

@@ -11,7 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
+	"strconv"
 	"syscall"
 	"testing"
 	"time"
@@ -147,31 +147,44 @@ func inProcessRows(t *testing.T) {
 	}
 }
 
-// usage is the median of several runs of a command.
-func usage(t *testing.T, name string, args ...string) (time.Duration, float64) {
-	t.Helper()
-	var wall []time.Duration
-	var memory []int64
-	for range 15 {
-		cmd := exec.Command(name, args...)
-		start := time.Now()
-		if out, err := cmd.CombinedOutput(); err != nil {
-			t.Fatalf("%s %v: %v\n%s", name, args, err, out)
-		}
-		wall = append(wall, time.Since(start))
-		memory = append(memory, cmd.ProcessState.SysUsage().(*syscall.Rusage).Maxrss)
-	}
-	slices.Sort(wall)
-	slices.Sort(memory)
-	return wall[len(wall)/2], float64(memory[len(memory)/2]) / 1024
+// cost is what a process takes: medians of several runs.
+type cost struct {
+	wall, cpu float64 // milliseconds
+	memory    int64   // kilobytes at its peak
 }
 
+func (c cost) String() string {
+	return fmt.Sprintf("%.0f ms (%.0f ms of CPU), %.0f MB", c.wall, c.cpu, float64(c.memory)/1024)
+}
+
+// tool builds a program of this module.
+func tool(t *testing.T, dir, pkg string) string {
+	t.Helper()
+	bin := filepath.Join(dir, filepath.Base(pkg))
+	if out, err := exec.Command("go", "build", "-ldflags", "-s -w", "-o", bin, "github.com/wallproof/wallproof/"+pkg).CombinedOutput(); err != nil {
+		t.Fatalf("build: %v\n%s", err, out)
+	}
+	return bin
+}
+
+const runs = 31
+
+// processRows compares whole processes. What cosign does is to verify the bundle;
+// the same of ours is a bundle alone, and the whole packet stands below it.
 func processRows(t *testing.T) {
 	t.Helper()
 	dir := t.TempDir()
-	bin := filepath.Join(dir, "wallproof")
-	if out, err := exec.Command("go", "build", "-ldflags", "-s -w", "-o", bin, "github.com/wallproof/wallproof/cmd/wallproof").CombinedOutput(); err != nil {
-		t.Fatalf("build: %v\n%s", err, out)
+	bin, measure := tool(t, dir, "cmd/wallproof"), tool(t, dir, "internal/tools/benchverify/measure")
+	usage := func(args ...string) (c cost) {
+		t.Helper()
+		out, err := exec.Command(measure, append([]string{strconv.Itoa(runs)}, args...)...).CombinedOutput()
+		if err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		if _, err := fmt.Sscan(string(out), &c.wall, &c.cpu, &c.memory); err != nil {
+			t.Fatalf("%v in %q", err, out)
+		}
+		return c
 	}
 	p := packettest.New(t)
 	root := p.WriteDir(t, dir)
@@ -179,21 +192,24 @@ func processRows(t *testing.T) {
 	if err := os.WriteFile(key, p.PublicKeyPEM(t), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	show := func(wall time.Duration, memory float64) string {
-		return fmt.Sprintf("%.0f ms, %.0f MB", wall.Seconds()*1e3, memory)
-	}
 	at := packettest.Now.Format(time.RFC3339)
-	bareWall, bareMemory := usage(t, bin, "version")
-	wall, memory := usage(t, bin, "verify", root, "--key", key, "--at", at)
-	row("wallproof verify, whole process, packet", show(wall, memory), "bare start "+show(bareWall, bareMemory), wall.Seconds()/bareWall.Seconds())
+	attestation, rerun := filepath.Join(root, packet.AttestationFile), filepath.Join(root, packet.VerificationFile)
+	bare := usage(bin, "version")
+	bundle := usage(bin, "verify", attestation, "--verification", rerun, "--key", key, "--at", at)
+	whole := usage(bin, "verify", root, "--key", key, "--at", at)
+	row("wallproof verify, whole process, bundle and re-run", bundle.String(), "bare start "+bare.String(), bundle.cpu/bare.cpu)
+	row("wallproof verify, whole process, packet", whole.String(), "bare start "+bare.String(), whole.cpu/bare.cpu)
 	cosign := cosignBinary(t)
 	if cosign == "" {
 		fmt.Println("| cosign | not run: build it with internal/tools/stack -all | | |")
 		return
 	}
-	cosignWall, cosignMemory := usage(t, cosign, "verify-blob-attestation", "--bundle", filepath.Join(root, packet.AttestationFile), "--key", key,
-		"--insecure-ignore-tlog", "--type", predicate.TypeBoundary, "--digest", packettest.ImageDigest[len("sha256:"):], "--digestAlg", "sha256")
-	row("the same beside cosign", show(wall, memory), show(cosignWall, cosignMemory), wall.Seconds()/cosignWall.Seconds())
+	theirs := usage(cosign, "verify-blob-attestation", "--bundle", attestation, "--key", key, "--insecure-ignore-tlog", "--type", predicate.TypeBoundary,
+		"--digest", packettest.ImageDigest[len("sha256:"):], "--digestAlg", "sha256")
+	row("bundle and re-run beside cosign's bundle, wall", bundle.String(), theirs.String(), bundle.wall/theirs.wall)
+	row("the same, CPU", bundle.String(), theirs.String(), bundle.cpu/theirs.cpu)
+	row("the same, memory", bundle.String(), theirs.String(), float64(bundle.memory)/float64(theirs.memory))
+	row("packet beside cosign's bundle, CPU", whole.String(), theirs.String(), whole.cpu/theirs.cpu)
 }
 
 func cosignBinary(t *testing.T) string {
