@@ -11,7 +11,7 @@ BIN     := bin
 OUT     ?= wallproof-demo
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
-.PHONY: build core demo test unit e2e generate check fmt-check vet staticcheck cross wasm bench breaks clean-runs clean need-root test-runc test-breaks test-conformance test-site bench-proxy bench-verify stack test-stack test-pkcs11
+.PHONY: build core demo test unit e2e generate check fmt-check vet staticcheck cross wasm bench breaks clean-runs clean need-root test-runc test-adapters test-breaks test-conformance test-site bench-proxy bench-verify stack test-stack test-pkcs11
 
 # The other key services that cmd/wallproof-kms has clients of, each by its scheme.
 OTHERKMS := awskms azurekms hashivault openbao
@@ -55,7 +55,7 @@ fmt-check:
 vet:
 	go vet ./...
 	go vet -tags breaks ./...
-	go vet -tags e2e ./testdata/e2e
+	go vet -tags "e2e adapters" ./testdata/e2e
 	cd cmd/wallproof-runsc && go vet .
 	go vet -tags stack ./attest/stacktest
 	go vet -tags pkcs11 ./cmd/wallproof-pkcs11
@@ -100,6 +100,10 @@ test-runc: need-root build ## the drivers on runc
 test-site: ## the pages in a real browser
 	npm ci --no-audit --no-fund --prefix site/test/browser
 	site/test/run
+
+# Debian's squid and mitmproxy are not on every machine.
+test-adapters: need-root build ## the battery against somebody else's proxy
+	go test -tags "e2e adapters" -count 1 -timeout 20m -v -run '^Test9Foreign' ./testdata/e2e
 
 # The hooks themselves, which exist under the tag alone.
 test-breaks: need-root

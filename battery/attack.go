@@ -91,6 +91,7 @@ func (p *phase) observations() []manifest.Observation {
 		}
 	}
 	j := newJoiner(attempts)
+	j.text = p.foreign.text
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	out := append([]manifest.Observation{}, p.own...)

@@ -194,5 +194,6 @@ func (r *run) stackFacts() map[string]string {
 	if !r.driver.Snapshots {
 		out[parts.FactSnapshots] = parts.NoSnapshots
 	}
+	maps.Copy(out, r.foreignFacts())
 	return out
 }

@@ -43,6 +43,7 @@ type joiner struct {
 	byOwn    map[netip.Addr]string
 	byPort   map[portKey][]window
 	sandbox  map[netip.Addr]string
+	text     func(id uint64) string // what a log says of an event and is not kept; nil without one
 }
 
 type portKey struct {
@@ -183,7 +184,11 @@ func (j *joiner) fromProxy(events []proxy.Event) []manifest.Observation {
 		if e.Listener == proxy.KindDNSUDP {
 			proto = "udp"
 		}
-		n := j.owner(proto, src, dst, at, e.Host)
+		said := ""
+		if j.text != nil {
+			said = j.text(e.ID)
+		}
+		n := j.owner(proto, src, dst, at, e.Host, said)
 		if n == "" {
 			continue
 		}

@@ -16,7 +16,9 @@ type Options struct {
 	Image  *image.Resolved
 	Policy *policy.Policy
 	Driver sandbox.Driver
-	Out    string // folder; the packet is written to Out/packet, which must not exist
+	// Proxy, if not nil, is somebody else's and is attacked in place of our own.
+	Proxy *ForeignProxy
+	Out   string // folder; the packet is written to Out/packet, which must not exist
 
 	Self  []string // argv prefix of this executable for hidden subcommands, e.g. {"/proc/self/exe"}
 	Probe string   // path of the static wallproof-probe

@@ -56,6 +56,7 @@ type phase struct {
 	env         map[string][]string // of each sandbox
 	kinds       []string            // of the enforcing proxy's listeners
 	enforcement string
+	foreign     *foreign    // somebody else's proxy, nil when it is our own
 	lets        []proxy.Let // what the enforcing proxy says it lets through
 	undo        []func(context.Context) error
 	image       *imageLog      // what became of the image's program
@@ -130,6 +131,8 @@ func (p *phase) buildStage(ctx context.Context) error {
 		Mode: boundary.Open, Uplink: boundary.World, ProxyUID: proxyUID, SOCKS: true}
 	if p.attacking() {
 		cfg.Mode, cfg.Hooks = boundary.Enforced, p.r.opt.Breaks.boundary()
+		cfg.ProxyOnly = p.r.opt.Proxy != nil
+		cfg.SOCKS = !cfg.ProxyOnly
 	}
 	stage, err := boundary.Build(ctx, cfg)
 	if err != nil {

@@ -87,6 +87,9 @@ func localAddr(f *os.File) (netip.Addr, error) {
 // startProxies puts a proxy and a resolver behind the router's sockets: in the
 // control one open proxy for all, in the attack one enforcing proxy a tenant.
 func (p *phase) startProxies(ctx context.Context) error {
+	if p.attacking() && p.r.opt.Proxy != nil {
+		return p.startForeign(ctx)
+	}
 	files, err := p.stage.Listeners()
 	if err != nil {
 		return err

@@ -109,6 +109,14 @@ func newRun(ctx context.Context, opt Options) (*run, error) {
 	if r.techniques, err = choose(opt.Select); err != nil {
 		return nil, err
 	}
+	if opt.Proxy != nil {
+		if err := opt.Proxy.check(); err != nil {
+			return nil, err
+		}
+		if opt.Model != nil {
+			return nil, errors.New("a model drives the agent through Wallproof's own model proxy, which is not there beside somebody else's proxy")
+		}
+	}
 	if err := checkImageEnv(opt.Image.Config.Config.Env); err != nil {
 		return nil, err
 	}
@@ -252,6 +260,10 @@ func (r *run) writeRun(started string) error {
 	if err != nil {
 		return err
 	}
+	px, err := r.proxyRecord()
+	if err != nil {
+		return err
+	}
 	img := r.opt.Image
 	isolation := r.isolation()
 	enforcement := manifest.Enforcement{State: r.attack.enforcement}
@@ -263,7 +275,7 @@ func (r *run) writeRun(started string) error {
 		Image:        manifest.Image{Reference: img.Reference, Digest: img.Digest, IndexDigest: img.IndexDigest, Platform: img.Platform},
 		PolicyDigest: r.policyDigest,
 		Driver:       manifest.Driver{Name: r.driver.Name, Version: r.driver.Version, ConfigDigest: r.driver.ConfigDigest, Isolation: isolation},
-		Proxy:        manifest.Proxy{Version: r.opt.Tool.Version, ConfigDigest: r.attack.proxyConfigDigest(), Placement: "outside-sandbox"},
+		Proxy:        px,
 		ProbeDigest:  probe, CatalogDigest: catalog.Digest(), Tool: r.opt.Tool,
 		Host:          manifest.Host{Kernel: KernelRelease(), Arch: runtime.GOARCH},
 		Enforcement:   enforcement,

@@ -30,7 +30,7 @@ func runFault(r manifest.Run) string {
 	}
 	for _, d := range []struct{ name, digest string }{
 		{"image.indexDigest", r.Image.IndexDigest}, {"driver.configDigest", r.Driver.ConfigDigest},
-		{"proxy.configDigest", r.Proxy.ConfigDigest}, {"probeDigest", r.ProbeDigest},
+		{"proxy.configDigest", r.Proxy.ConfigDigest}, {"proxy.caDigest", r.Proxy.CADigest}, {"probeDigest", r.ProbeDigest},
 	} {
 		if d.digest == "" {
 			continue

@@ -52,10 +52,12 @@ type Driver struct {
 }
 
 // Proxy is the enforcing proxy. Placement says where it runs relative to the
-// agent: "outside-sandbox" for the built-in stack.
+// agent: "outside-sandbox" where no sandbox shares its namespaces.
 type Proxy struct {
-	Version      string `json:"version"`
-	ConfigDigest string `json:"configDigest"`
+	Name         string `json:"name,omitempty"`     // whose it is: "squid", "mitmproxy"; absent: Wallproof's own
+	Version      string `json:"version"`            // of a foreign one as it says itself
+	ConfigDigest string `json:"configDigest"`       // "sha256:…"
+	CADigest     string `json:"caDigest,omitempty"` // "sha256:…" over the certificate of a foreign one's authority; absent: none, or one made for the run
 	Placement    string `json:"placement"`
 }
 

@@ -76,6 +76,10 @@ type Config struct {
 	ProxyUID uint32
 	// SOCKS opens PortSOCKS on each gateway.
 	SOCKS bool
+	// ProxyOnly leaves the boxes an explicit proxy and nothing else: no redirect and
+	// no resolver. It is somebody else's, and makes its own socket at PortProxy.
+	// Enforced mode only.
+	ProxyOnly bool
 	// Services are the ports of the world with sockets of their own.
 	Services []Service
 	// Peers are the run's own services; enforced mode only.
@@ -101,6 +105,8 @@ func (c *Config) check() error {
 		return fmt.Errorf("%w: the open mode needs a world to be open to", ErrConfig)
 	case c.Mode == Enforced && c.Uplink == World && c.ProxyUID == 0:
 		return fmt.Errorf("%w: the proxy's uid is not set", ErrConfig)
+	case c.ProxyOnly && (c.Mode != Enforced || c.SOCKS):
+		return fmt.Errorf("%w: nothing but a proxy, and the open mode or SOCKS besides", ErrConfig)
 	}
 	return errors.Join(checkBoxes(c.Boxes), checkServices(c.Services), c.checkPeers(), c.Hooks.check(c))
 }

@@ -24,26 +24,28 @@ func TestConfigIsChecked(t *testing.T) {
 		services[i] = Service{"tcp", uint16(i + 2)}
 	}
 	tests := map[string]func(*Config){
-		"no run":            func(c *Config) { c.Run = "" },
-		"run in upper case": func(c *Config) { c.Run = "0123ABCD" },
-		"run with a slash":  func(c *Config) { c.Run = "../../ab" },
-		"phase":             func(c *Config) { c.Phase = "b" },
-		"mode":              func(c *Config) { c.Mode = "" },
-		"uplink":            func(c *Config) { c.Uplink = "host" },
-		"open to nowhere":   func(c *Config) { c.Mode, c.Uplink = Open, None },
-		"proxy as root":     func(c *Config) { c.ProxyUID = 0 },
-		"no box":            func(c *Config) { c.Boxes = nil },
-		"too many boxes":    func(c *Config) { c.Boxes = many },
-		"box twice":         func(c *Config) { c.Boxes = []string{"a", "a"} },
-		"box called router": func(c *Config) { c.Boxes = []string{"router"} },
-		"box called world":  func(c *Config) { c.Boxes = []string{"world"} },
-		"box with a dash":   func(c *Config) { c.Boxes = []string{"a-b"} },
-		"long box":          func(c *Config) { c.Boxes = []string{"abcdefghijklm"} },
-		"service protocol":  func(c *Config) { c.Services = []Service{{"sctp", 80}} },
-		"service port":      func(c *Config) { c.Services = []Service{{"tcp", 0}} },
-		"catch-all port":    func(c *Config) { c.Services = []Service{{"tcp", PortAny}} },
-		"service twice":     func(c *Config) { c.Services = []Service{{"tcp", 80}, {"tcp", 80}} },
-		"too many services": func(c *Config) { c.Services = services },
+		"no run":                  func(c *Config) { c.Run = "" },
+		"run in upper case":       func(c *Config) { c.Run = "0123ABCD" },
+		"run with a slash":        func(c *Config) { c.Run = "../../ab" },
+		"phase":                   func(c *Config) { c.Phase = "b" },
+		"mode":                    func(c *Config) { c.Mode = "" },
+		"uplink":                  func(c *Config) { c.Uplink = "host" },
+		"open to nowhere":         func(c *Config) { c.Mode, c.Uplink = Open, None },
+		"proxy as root":           func(c *Config) { c.ProxyUID = 0 },
+		"no box":                  func(c *Config) { c.Boxes = nil },
+		"too many boxes":          func(c *Config) { c.Boxes = many },
+		"box twice":               func(c *Config) { c.Boxes = []string{"a", "a"} },
+		"box called router":       func(c *Config) { c.Boxes = []string{"router"} },
+		"box called world":        func(c *Config) { c.Boxes = []string{"world"} },
+		"box with a dash":         func(c *Config) { c.Boxes = []string{"a-b"} },
+		"long box":                func(c *Config) { c.Boxes = []string{"abcdefghijklm"} },
+		"service protocol":        func(c *Config) { c.Services = []Service{{"sctp", 80}} },
+		"service port":            func(c *Config) { c.Services = []Service{{"tcp", 0}} },
+		"catch-all port":          func(c *Config) { c.Services = []Service{{"tcp", PortAny}} },
+		"service twice":           func(c *Config) { c.Services = []Service{{"tcp", 80}, {"tcp", 80}} },
+		"only a proxy, open":      func(c *Config) { c.Mode, c.ProxyOnly = Open, true },
+		"only a proxy, and SOCKS": func(c *Config) { c.ProxyOnly, c.SOCKS = true, true },
+		"too many services":       func(c *Config) { c.Services = services },
 	}
 	for name, edit := range tests {
 		cfg := valid()
@@ -79,5 +81,33 @@ func TestLayout(t *testing.T) {
 			}
 			seen[p] = true
 		}
+	}
+}
+
+// With somebody else's proxy a box may speak to it and to nothing else: nothing is
+// led anywhere, and no other port of the gateway is open.
+func TestProxyOnly(t *testing.T) {
+	cfg := Config{Run: "0123abcd", Phase: "a", Boxes: []string{"a", "b"}, Mode: Enforced, Uplink: World, ProxyUID: 65534, ProxyOnly: true}
+	if err := cfg.check(); err != nil {
+		t.Fatal(err)
+	}
+	boxes := []Box{newBox(&cfg, 0, true), newBox(&cfg, 1, true)}
+	accepts := map[string]int{}
+	for _, c := range routerRules(&cfg, boxes).chains {
+		if c.name == "redirect" && len(c.rules) > 0 {
+			t.Errorf("something is redirected: %v", c.rules)
+		}
+		for _, r := range c.rules {
+			if o, ok := openingOf(r.exprs, boxes[0]); ok && c.name == "box-a" && o.Proto != 0 {
+				accepts[r.id] = int(o.First)
+			}
+		}
+	}
+	if len(accepts) != 2 || accepts["proxy-4"] != PortProxy || accepts["proxy-6"] != PortProxy {
+		t.Errorf("the box may open %v", accepts)
+	}
+	s := &Stage{cfg: cfg}
+	if _, err := s.Listeners(); !errors.Is(err, ErrConfig) {
+		t.Errorf("sockets are made for a proxy that makes its own: %v", err)
 	}
 }

@@ -43,6 +43,9 @@ func (s *Stage) Listeners() ([]procs.NamedFile, error) {
 	if s.cfg.Mode == Enforced {
 		sockets = append(sockets, socket{"transparent", "tcp", PortTransparent})
 	}
+	if s.cfg.ProxyOnly {
+		return nil, fmt.Errorf("%w: the proxy makes its own socket", ErrConfig)
+	}
 	var o opener
 	err := s.open(func() error {
 		for _, b := range s.boxes {

@@ -103,9 +103,11 @@ func enforcedRules(rs *ruleset, cfg *Config, boxes []Box) {
 		if cfg.isService(b.Name) {
 			lawOfService(rs.add("box-"+b.Name, nil), cfg, boxes, b)
 		} else {
-			redirectBox(rs.add("redirect-"+b.Name, nil), b, services)
+			if !cfg.ProxyOnly {
+				redirectBox(rs.add("redirect-"+b.Name, nil), b, services)
+				redirect.add(b.Name, iif(b.link), jump("redirect-"+b.Name))
+			}
 			lawOfBox(rs.add("box-"+b.Name, nil), cfg, b, services)
-			redirect.add(b.Name, iif(b.link), jump("redirect-"+b.Name))
 		}
 		for _, c := range []*chain{law, input, forward} {
 			c.add(b.Name, iif(b.link), jump("box-"+b.Name))
@@ -214,9 +216,11 @@ func lawOfBox(c *chain, cfg *Config, b Box, services []service) {
 		if cfg.SOCKS {
 			c.add("socks-"+f, to, dport(unix.IPPROTO_TCP, PortSOCKS), count(), accept())
 		}
-		c.add("dns-udp-"+f, to, dport(unix.IPPROTO_UDP, PortDNS), count(), accept())
-		c.add("dns-tcp-"+f, to, dport(unix.IPPROTO_TCP, PortDNS), count(), accept())
-		c.add("transparent-"+f, to, dport(unix.IPPROTO_TCP, PortTransparent), redirected(), count(), accept())
+		if !cfg.ProxyOnly {
+			c.add("dns-udp-"+f, to, dport(unix.IPPROTO_UDP, PortDNS), count(), accept())
+			c.add("dns-tcp-"+f, to, dport(unix.IPPROTO_TCP, PortDNS), count(), accept())
+			c.add("transparent-"+f, to, dport(unix.IPPROTO_TCP, PortTransparent), redirected(), count(), accept())
+		}
 		// An ICMP error about one of these conversations: conntrack has found the
 		// conversation that it quotes.
 		c.add("error-"+f, to, state(ctRelated), count(), accept())

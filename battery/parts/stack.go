@@ -12,6 +12,10 @@ const (
 	FactIPv6       = "stack.ipv6"       // the boundary has IPv6
 	FactSnapshots  = "stack.snapshots"  // the driver checkpoints and restores
 	FactControlAPI = "stack.controlAPI" // the fabric has a control API with an address
+
+	// What a stack with somebody else's proxy may lack. Absent: it is there.
+	FactResolver = "stack.resolver" // sandboxes have a resolver
+	FactSOCKS    = "stack.socks"    // the proxy offers SOCKS5
 )
 
 // What the facts of the stack say where something is missing.
@@ -62,6 +66,11 @@ func UnmetByStack(isolation map[string]string) Unmet {
 	} {
 		if isolation[name] != "yes" {
 			out[r] = isolation[name]
+		}
+	}
+	for r, name := range map[catalog.Requirement]string{catalog.NeedsResolver: FactResolver, catalog.NeedsSocks: FactSOCKS} {
+		if fact, there := isolation[name]; there && fact != "yes" {
+			out[r] = fact
 		}
 	}
 	if uid := isolation["uid"]; uid != "0" {

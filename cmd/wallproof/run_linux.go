@@ -12,6 +12,7 @@ import (
 	"github.com/urfave/cli/v2"
 	"github.com/wallproof/wallproof/attest/manifest"
 	"github.com/wallproof/wallproof/battery"
+	"github.com/wallproof/wallproof/battery/adapter"
 	"github.com/wallproof/wallproof/battery/image"
 	"github.com/wallproof/wallproof/battery/judge"
 	"github.com/wallproof/wallproof/battery/sandbox"
@@ -42,13 +43,16 @@ func runCommand() *cli.Command {
 			"--only, --skip and --vector run a part of the catalogue. The manifest says so, and a vector of which anything was left out is\n" +
 			"inconclusive. --repeat N runs N times, each with a packet of its own in DIR/run-N, and reports which variants did not come\n" +
 			"out the same each time in DIR/series.json; one escape is an escape.\n\n" +
+			"--proxy attacks somebody else's proxy: --proxy-start is run behind the packet filter as an unprivileged user and must answer on\n" +
+			"port $WALLPROOF_PORT. What its log does not tie to an attempt counts for nothing (docs/adapters.md).\n\n" +
 			"The image's entry point, or --program, runs in a sandbox of its own beside the probe; what is said there counts for nothing,\n" +
 			"only what is seen outside. With --admit-key or --admit-identity nothing is started of an image that they did not sign.\n\n" +
 			"Exit code: 0 nothing escaped and every vector is conclusive, 3 an escape or an inconclusive vector, 2 the image is not admitted, 1 it could not run.\n\n" +
 			"Examples:\n   wallproof run --image registry.example/app@sha256:… --policy policy.yaml --out evidence\n" +
 			"   wallproof run --image ./layout --policy policy.yaml --out evidence --output json\n" +
 			"   wallproof run --image ./layout --policy policy.yaml --out runs --repeat 5\n" +
-			"   wallproof run --image ./layout --policy policy.yaml --out part --vector IMD --skip IMD-SCAN",
+			"   wallproof run --image ./layout --policy policy.yaml --out part --vector IMD --skip IMD-SCAN\n" +
+			"   wallproof run --image ./layout --policy policy.yaml --out squid --proxy squid --proxy-start ./start --proxy-log access.log",
 		Flags: append(append(imageFlags(), admissionFlags()...), policyFlag(), driverFlag(), outputFlag("text or json"),
 			&cli.StringSliceFlag{Name: "program", Usage: "run this beside the probe in the image's own sandbox, in place of the image's entry point; repeat it for each `ARGUMENT`"},
 			&cli.StringFlag{Name: "out", Usage: "`DIR` that gets the packet, as DIR/packet"},
@@ -59,6 +63,12 @@ func runCommand() *cli.Command {
 			&cli.StringFlag{Name: "model-endpoint", Usage: "`URL` of the real model (https://api.example/v1), in the format of the policy's model; this is the one thing of a run that leaves the machine"},
 			&cli.StringFlag{Name: "model-key-env", Usage: "environment `VARIABLE` that holds the endpoint's key; the key enters no sandbox"},
 			&cli.StringFlag{Name: "agent-api", Usage: "`FORMAT` in which the agent speaks to the model proxy: openai or anthropic (default: the policy's)"},
+			&cli.StringFlag{Name: "proxy", Usage: "attack somebody else's `PROXY` in place of Wallproof's own: " + joinNames(adapter.Names())},
+			&cli.StringFlag{Name: "proxy-start", Usage: "`EXECUTABLE` that becomes that proxy, in the foreground, on port $WALLPROOF_PORT"},
+			&cli.StringSliceFlag{Name: "proxy-file", Usage: "`FILE` that it is configured by, recorded by digest; may be repeated"},
+			&cli.StringSliceFlag{Name: "proxy-env", Usage: "`NAME=VALUE` for it; may be repeated"},
+			&cli.StringFlag{Name: "proxy-ca", Usage: "`FILE` of the authority that it intercepts TLS with, absolute or in $WALLPROOF_DIR"},
+			&cli.StringFlag{Name: "proxy-log", Usage: "`FILE` that it writes its log to, absolute or in $WALLPROOF_DIR"},
 			&cli.IntFlag{Name: "repeat", Value: 1, Usage: "run `N` times, and report what did not come out the same"}),
 		Action: func(c *cli.Context) error {
 			if err := needRoot("run"); err != nil {
@@ -117,6 +127,10 @@ func runOptions(c *cli.Context) (battery.Options, error) {
 	}
 	opt, err := batteryOptions(c.String("driver"), p, img, out)
 	opt.Select, opt.Program, opt.Admission, opt.Model = selection(c), c.StringSlice("program"), admitted, model
+	if err != nil {
+		return opt, err
+	}
+	opt.Proxy, err = foreignProxy(c)
 	return opt, err
 }
 
@@ -138,6 +152,29 @@ func modelAgent(c *cli.Context) (*battery.ModelAgent, error) {
 		}
 	}
 	return &m, nil
+}
+
+// foreignProxy is somebody else's proxy, nil when none is asked for.
+func foreignProxy(c *cli.Context) (*battery.ForeignProxy, error) {
+	if !c.IsSet("proxy") {
+		for _, flag := range []string{"proxy-start", "proxy-file", "proxy-env", "proxy-ca", "proxy-log"} {
+			if c.IsSet(flag) {
+				return nil, fmt.Errorf("--%s is for somebody else's proxy; name its kind with --proxy: %s", flag, joinNames(adapter.Names()))
+			}
+		}
+		return nil, nil
+	}
+	a, err := adapter.Lookup(c.String("proxy"))
+	if err != nil {
+		return nil, err
+	}
+	for _, flag := range []string{"proxy-start", "proxy-log"} {
+		if c.String(flag) == "" {
+			return nil, fmt.Errorf("--proxy %s needs --%s", a.Name, flag)
+		}
+	}
+	return &battery.ForeignProxy{Adapter: a, Start: c.String("proxy-start"), Files: c.StringSlice("proxy-file"), Env: c.StringSlice("proxy-env"),
+		CA: c.String("proxy-ca"), Log: c.String("proxy-log")}, nil
 }
 
 // selection is the part of the catalogue that the command line names, nil for all

@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 
+	"github.com/wallproof/wallproof/battery/adapter"
 	"github.com/wallproof/wallproof/battery/image"
 	"github.com/wallproof/wallproof/battery/witness"
 	"github.com/wallproof/wallproof/policy/proxy"
@@ -27,6 +28,8 @@ func Main(args []string) (code int, ok bool) {
 		return 0, true
 	case "unpack":
 		return image.UnpackMain(args[3:]), true
+	case "foreign": // the first process of somebody else's proxy
+		return adapter.Main(args[3:]), true
 	case "hold": // a process that holds its environment until its input ends
 		io.Copy(io.Discard, os.Stdin)
 		return 0, true

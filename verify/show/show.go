@@ -176,7 +176,7 @@ func (p *printer) boundary(b predicate.Boundary) {
 	p.line("index", b.Image.IndexDigest)
 	p.line("policy", b.Policy.Digest+", default "+b.Policy.EgressDefault)
 	p.line("fabric", b.Fabric.Driver.Name+" "+b.Fabric.Driver.Version+", kernel "+b.Fabric.Host.Kernel+" "+b.Fabric.Host.Arch)
-	p.line("proxy", b.Proxy.Version+", "+b.Proxy.Placement)
+	p.line("proxy", strings.TrimSpace(b.Proxy.Name+" "+b.Proxy.Version)+", "+b.Proxy.Placement)
 	p.line("enforcement", strings.TrimSpace(b.Enforcement.State+" "+b.Enforcement.Reason))
 	p.line("admission", b.Admission.State)
 	p.line("redaction", fmt.Sprintf("%d secrets, %d hits, control %d of %d", b.Redaction.Secrets, b.Redaction.Hits, b.Redaction.Found, b.Redaction.Planted))
