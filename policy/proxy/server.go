@@ -56,6 +56,7 @@ type Server struct {
 	rec         recorder
 	clock       clock
 	usage       usage
+	relays      relays
 	conns       conns
 	ctx         context.Context
 	cancel      context.CancelFunc
@@ -388,6 +389,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	s.modelClient.CloseIdleConnections()
 	s.conns.each(func(c *conn) { _ = c.Close() })
 	<-done
+	s.relays.close()
 	return s.leases.revokeAll()
 }
 

@@ -203,7 +203,10 @@ func (o *origin) splice(r *rules, t target, ev *Event) {
 	hello := int64(len(o.c.pre))
 	o.c.pre = nil
 	before := o.c.up.Load()
-	sent := o.pipe(up)
+	sent, relayed := o.relay(up)
+	if !relayed {
+		sent = o.pipe(up)
+	}
 	o.s.closed(*ev, hello+o.c.up.Load()-before, sent)
 }
 

@@ -21,15 +21,25 @@ func (s *Server) useRequest(r *rules) *refusal {
 
 // useBytes counts bytes of a connection in one direction.
 func (c *conn) useBytes(total *atomic.Int64, n int, limit int64) error {
-	if total.Add(int64(n)) <= limit || limit <= 0 {
+	if !overLimit(total, n, limit) {
 		return nil
 	}
+	c.recordLimit()
+	return errLimit
+}
+
+// overLimit counts bytes, and says whether the policy's number is used up.
+func overLimit(total *atomic.Int64, n int, limit int64) bool {
+	return total.Add(int64(n)) > limit && limit > 0
+}
+
+// recordLimit records, once for a connection, that a limit was met.
+func (c *conn) recordLimit() {
 	if c.limited.CompareAndSwap(false, true) {
 		o := &origin{s: c.srv, c: c, dst: c.dst.Load()}
 		ev := o.event("tcp")
 		c.srv.refused(&ev, ReasonLimit)
 	}
-	return errLimit
 }
 
 // maxConnections is the configured number or the policy's, whichever is less.
