@@ -127,7 +127,9 @@ func TestRelayReset(t *testing.T) {
 	for _, who := range []string{"client", "host"} {
 		t.Run(who, func(t *testing.T) {
 			c := p.tunnel("plain.example:443")
-			go func() { _ = tls.Client(c, &tls.Config{ServerName: "plain.example", InsecureSkipVerify: true}).Handshake() }()
+			go func() {
+				_ = tls.Client(c, &tls.Config{ServerName: "plain.example", InsecureSkipVerify: true}).Handshake()
+			}()
 			far, err := l.Accept()
 			if err != nil {
 				t.Fatal(err)
