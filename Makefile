@@ -57,7 +57,7 @@ vet:
 	go vet -tags breaks ./...
 	go vet -tags "e2e adapters" ./testdata/e2e
 	cd cmd/wallproof-runsc && go vet .
-	go vet -tags stack ./attest/stacktest
+	go vet -tags stack ./attest/stacktest ./policy/proxy/secret
 	go vet -tags pkcs11 ./cmd/wallproof-pkcs11
 	cd cmd/wallproof-kms && go vet -tags stack .
 
@@ -125,7 +125,7 @@ stack: ## real servers for the tests of signing, built once into a cache
 	go run ./internal/tools/stack $(if $(ALL),-all)
 
 test-stack: need-root stack build ## signing against real servers and key services; needs ip
-	go test -tags stack -count 1 -timeout 10m -v -run TestStack ./attest/stacktest
+	go test -tags stack -count 1 -timeout 10m -v -run TestStack ./attest/stacktest ./policy/proxy/secret
 	cd cmd/wallproof-kms && go test -tags stack -count 1 -timeout 10m .
 
 test-pkcs11: ## signing with keys in a PKCS #11 token; needs Debian's softhsm2

@@ -60,7 +60,7 @@ func main() {
 		debug.SetGCPercent(shortGC)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	code := run(ctx, os.Args)
+	code := run(ctx, takeArgs(os.Args))
 	stop()
 	os.Exit(code)
 }

@@ -348,7 +348,7 @@ func init() {
 	actors = map[string]func(args []string) error{
 		"get": actGet, "env": actEnv, "id": actID, "greet": actGreet, "tcp": actTCP, "write": actWrite, "read": actRead, "exit": actExit,
 		"leave": actLeave, "linger": actLinger, "search": actSearch, "wait": actWait, "copy": actCopy, "chat": actChat, "all": actAll,
-		"obey": actObey, "kill": actKill, "tty": actTTY, "web": actWeb, "hostile": actHostile,
+		"obey": actObey, "persist": actPersist, "kill": actKill, "tty": actTTY, "web": actWeb, "hostile": actHostile,
 	}
 }
 
