@@ -11,6 +11,7 @@ import (
 	"github.com/wallproof/wallproof/probes"
 	"github.com/wallproof/wallproof/probes/catalog"
 	"github.com/wallproof/wallproof/probes/plant"
+	"golang.org/x/sync/errgroup"
 )
 
 // snapshots is the part of a run about what one run leaves for the next. Its
@@ -83,17 +84,23 @@ func (p *phase) prepareOffline() error {
 // fresh: a new sandbox, started while a prior run's canaries exist elsewhere (the
 // attack), or in the very sandbox in which they do (the control).
 func (s *snapshots) fresh(ctx context.Context) error {
-	for _, p := range s.half {
+	return s.both(ctx, func(ctx context.Context, p *phase) error {
 		p.step("snapshot: search a fresh sandbox")
 		place := p.planting().Fresh
 		if err := p.startAndPlant(ctx, string(catalog.StageFresh), p.spec(string(catalog.StageFresh), place), place); err != nil {
 			return err
 		}
-		if err := p.search(ctx, catalog.StageFresh, p.sandboxes[string(catalog.StageFresh)]); err != nil {
-			return err
-		}
+		return p.search(ctx, catalog.StageFresh, p.sandboxes[string(catalog.StageFresh)])
+	})
+}
+
+// both does something in both phases, side by side: they share nothing.
+func (s *snapshots) both(ctx context.Context, do func(context.Context, *phase) error) error {
+	g, gctx := errgroup.WithContext(ctx)
+	for _, p := range s.half {
+		g.Go(func() error { return do(gctx, p) })
 	}
-	return nil
+	return g.Wait()
 }
 
 // restored takes the two checkpoints, and searches in a sandbox restored from
@@ -104,12 +111,7 @@ func (s *snapshots) restored(ctx context.Context) error {
 	if !ok && len(applicable(s.r.plan, catalog.StageRestored)) > 0 {
 		return errNoSnapshots
 	}
-	for _, p := range s.half {
-		if err := p.searchRestored(ctx, driver); err != nil {
-			return err
-		}
-	}
-	return nil
+	return s.both(ctx, func(ctx context.Context, p *phase) error { return p.searchRestored(ctx, driver) })
 }
 
 func (p *phase) searchRestored(ctx context.Context, driver sandbox.Snapshotter) error {

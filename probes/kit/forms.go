@@ -47,7 +47,7 @@ func Embeddings(v4 netip.Addr) []netip.Addr {
 	b := v4.As4()
 	var out []netip.Addr
 	for _, form := range []string{
-		"::V", "::ffff:0:V", "64:ff9b::V", "64:ff9b:1::V",
+		"::ffff:0:V", "64:ff9b::V", "64:ff9b:1::V",
 	} {
 		a, err := netip.ParseAddr(strings.Replace(form, "V", v4.String(), 1))
 		if err == nil {
@@ -61,5 +61,7 @@ func Embeddings(v4 netip.Addr) []netip.Addr {
 	for _, raw := range [][16]byte{sixToFour, server, client, isatap} {
 		out = append(out, netip.AddrFrom16(raw))
 	}
-	return out
+	// Last: kernels do not answer from such an address, so that where nothing
+	// refuses it, it costs a whole timeout.
+	return append(out, netip.AddrFrom16([16]byte{12: b[0], b[1], b[2], b[3]}))
 }
