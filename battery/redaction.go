@@ -85,6 +85,9 @@ func proveRedaction(dir string, secrets []string, places residuePlaces, began ti
 		proof.Control.Found += found(r, []byte(e.write(planted)))
 	}
 	proof.Scanned = index
+	if proof.Kinds, err = proveKinds(r, planted); err != nil {
+		return nil, err
+	}
 	if err := withResidue(&proof, places, secrets, began); err != nil {
 		return nil, err
 	}

@@ -101,9 +101,10 @@ func (i *inspection) redaction() {
 	encodings := slices.Clone(r.Encodings)
 	slices.Sort(encodings)
 	residue, odd := residueHits(r.Residue)
+	odd = odd || oddKinds(r.Kinds)
 	switch {
 	case odd:
-		i.fail(CheckRedaction, CodeRedactionForm, "a place of the machine is listed twice, or a count is negative", packet.RedactionFile)
+		i.fail(CheckRedaction, CodeRedactionForm, "a place of the machine or a kind is listed twice, or a count is negative", packet.RedactionFile)
 	case residue > 0:
 		i.hold(CheckRedaction, CodeRedactionHits, fmt.Sprintf("%d secrets of the run were left on the machine that it ran on", residue), packet.RedactionFile)
 	case r.Secrets < 0 || r.Hits < 0 || r.Control.Planted < 0 || len(slices.Compact(encodings)) != len(r.Encodings):
@@ -149,7 +150,24 @@ func hollow(r packet.Redaction) string {
 	case r.Control.Found != r.Control.Planted:
 		return fmt.Sprintf("of %d planted values %d were found", r.Control.Planted, r.Control.Found)
 	}
+	for _, k := range r.Kinds {
+		if k.Planted < int64(len(r.Encodings)) || k.Found != k.Planted || k.Left > 0 {
+			return fmt.Sprintf("of %d values planted in a %.40s %d were found, and %d were left in what is written", k.Planted, k.Kind, k.Found, k.Left)
+		}
+	}
 	return ""
+}
+
+// oddKinds: a kind is listed twice, or a count is negative.
+func oddKinds(kinds []packet.RedactionKind) bool {
+	seen := map[string]bool{}
+	for _, k := range kinds {
+		if seen[k.Kind] || k.Planted < 0 || k.Found < 0 || k.Left < 0 {
+			return true
+		}
+		seen[k.Kind] = true
+	}
+	return false
 }
 
 func (i *inspection) threatModel() {

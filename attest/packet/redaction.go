@@ -23,7 +23,31 @@ type Redaction struct {
 	Hits      int64            `json:"hits"`      // must be 0
 	Control   RedactionControl `json:"control"`
 	Residue   []Residue        `json:"residue,omitempty"` // absent: the machine was not searched
+	Kinds     []RedactionKind  `json:"kinds,omitempty"`   // absent: by a version that did not show them
 }
+
+// RedactionKind shows, for one kind of thing that a secret could leave in, that
+// the search finds a value planted in it in every encoding, and that what a run
+// writes of it has none left.
+type RedactionKind struct {
+	Kind    string `json:"kind"`    // one of the Kind… constants
+	Planted int64  `json:"planted"` // one an encoding
+	Found   int64  `json:"found"`   // must be as many
+	Written bool   `json:"written"` // a run writes such things, masked
+	Left    int64  `json:"left"`    // values found after masking; must be 0
+}
+
+// The kinds.
+const (
+	KindPrompt      = "prompt"       // what an agent is asked
+	KindCommand     = "command"      // what it runs
+	KindToolOutput  = "tool-output"  // what it reads
+	KindModelOutput = "model-output" // what a model says
+	KindLog         = "log"          // of the proxy
+	KindObservation = "observation"  // of either side
+	KindCrashDump   = "crash-dump"   // a process's memory; none may be left
+	KindExport      = "export"       // the packet as one file
+)
 
 // Residue is a search of one kind of place on the machine, after everything of
 // the run was torn down, for the same values in the same encodings.

@@ -196,6 +196,9 @@ func (c *config) redactionFile(files packet.Memory) ([]byte, error) {
 		Schema: packet.RedactionSchema, Secrets: 12, Encodings: []string{"raw", "base64", "hex", "percent"},
 		Control: packet.RedactionControl{Planted: int64(len(files)) + 4, Found: int64(len(files)) + 4},
 	}
+	for _, k := range []string{packet.KindPrompt, packet.KindCrashDump} {
+		r.Kinds = append(r.Kinds, packet.RedactionKind{Kind: k, Planted: 4, Found: 4, Written: k == packet.KindPrompt})
+	}
 	for _, name := range slices.Sorted(maps.Keys(files)) {
 		r.Scanned = append(r.Scanned, predicate.File{Path: name, Size: int64(len(files[name])), SHA256: predicate.Digest(files[name])[len("sha256:"):]})
 	}
