@@ -27,7 +27,7 @@ func testCosign(t *testing.T) {
 	cosign := func(args ...string) {
 		t.Helper()
 		cmd := exec.Command(program, args...)
-		cmd.Env = append(os.Environ(), "HOME="+t.TempDir(), "SIGSTORE_NO_CACHE=1")
+		cmd.Env = append(os.Environ(), "HOME="+t.TempDir(), "SIGSTORE_NO_CACHE=1", "COSIGN_PASSWORD=secret")
 		if out, err := cmd.CombinedOutput(); err != nil {
 			t.Fatalf("cosign %s: %v\n%s", args[0], err, out)
 		}
@@ -61,4 +61,46 @@ func testCosign(t *testing.T) {
 	in := s.input(p, s.identity())
 	in.Bundle, in.WithoutRerun = theirs, true
 	want(t, verify.Verify(in), verify.Valid, verify.CodeSignerIdentity, verify.CodeTimeTimestamp, verify.CodeTransparencyOK)
+
+	// With a key of our own making, in cosign's form: logged and timestamped, and
+	// neither.
+	private, public, err := attest.GenerateKeyPair([]byte("secret"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	key, err := attest.ParsePrivateKey(private, []byte("secret"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	signer, err := attest.NewKeySigner(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pub := file("cosign.pub", public)
+	for name, c := range map[string]struct {
+		services attest.Services
+		args     []string
+	}{
+		"witnessed": {s.Services, []string{"--trusted-root", root, "--use-signed-timestamps"}},
+		"bare":      {attest.Services{}, []string{"--insecure-ignore-tlog"}},
+	} {
+		r, err := attest.Sign(context.Background(), p.Files, attest.Options{Signer: signer, Services: c.services, Catalogue: few()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		cosign(append([]string{"verify-blob-attestation", "--bundle", file(name+".json", r.Bundle), "--key", pub, "--type", predicate.TypeBoundary,
+			"--digest", packettest.ImageDigest[len("sha256:"):], "--digestAlg", "sha256"}, c.args...)...)
+	}
+	r, err = attest.Sign(context.Background(), p.Files, attest.Options{Signer: signer, Catalogue: few()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cosign("attest-blob", "--statement", file("keyed.json", r.Statement), "--bundle", out, "--key", file("cosign.key", private),
+		"--signing-config", file("signing.json", s.SigningConfig()), "--trusted-root", root, "--yes")
+	if theirs, err = os.ReadFile(out); err != nil {
+		t.Fatal(err)
+	}
+	in = s.input(p, verify.Trust{Key: key.Public()})
+	in.Bundle, in.WithoutRerun = theirs, true
+	want(t, verify.Verify(in), verify.Valid, verify.CodeSignerKey, verify.CodeTimeTimestamp, verify.CodeTransparencyOK)
 }
