@@ -3,14 +3,17 @@
 package benchverify
 
 import (
+	"bufio"
 	"bytes"
 	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"syscall"
 	"testing"
@@ -38,44 +41,53 @@ func row(what, measured, beside string, ratio float64) {
 	fmt.Printf("| %s | %s | %s | %.2f |\n", what, measured, beside, ratio)
 }
 
-// bulk writes a manifest of about a gigabyte to a file.
+// bulk writes a manifest of about a gigabyte to a file: the lines of a packet's,
+// over and over, each with its own number and hash.
 func bulk(t *testing.T) string {
 	t.Helper()
+	lines := bytes.Split(bytes.TrimSuffix(packettest.New(t).Files[packet.ManifestFile], []byte("\n")), []byte("\n"))
 	path := filepath.Join(t.TempDir(), manifest.FileName)
 	f, err := os.Create(path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	out := &counting{w: f}
-	w := manifest.NewWriter(out)
-	if err := w.WriteRun(manifest.Run{}); err != nil {
-		t.Fatal(err)
-	}
-	p := packettest.New(t)
-	m, err := manifest.Read(bytes.NewReader(p.Files[packet.ManifestFile]))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i := 0; out.n < megabytes<<20; i++ {
-		if err := w.WriteTechnique(m.Techniques[i%len(m.Techniques)]); err != nil {
+	out := bufio.NewWriterSize(f, 1<<20)
+	prev, written := manifest.Genesis, 0
+	put := func(line []byte, seq int) {
+		line = set(t, line, "prev", strconv.Quote(prev))
+		line = set(t, line, "seq", strconv.Itoa(seq))
+		sum := sha256.Sum256(line)
+		prev = hex.EncodeToString(sum[:])
+		written += len(line) + 1
+		if _, err := out.Write(append(line, '\n')); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if _, err := w.Close("", ""); err != nil {
+	put(lines[0], 0)
+	seq := 1
+	for entries := lines[1 : len(lines)-1]; written < megabytes<<20; seq++ {
+		put(entries[seq%len(entries)], seq)
+	}
+	last := set(t, lines[len(lines)-1], "head", strconv.Quote(prev))
+	put(set(t, last, "count", strconv.Itoa(seq+1)), seq)
+	if err := out.Flush(); err != nil {
 		t.Fatal(err)
 	}
 	return path
 }
 
-type counting struct {
-	w io.Writer
-	n int
-}
-
-func (c *counting) Write(p []byte) (int, error) {
-	c.n += len(p)
-	return c.w.Write(p)
+// set is a line with another value of a member of its outermost object, whose
+// name stands nowhere else behind it.
+func set(t *testing.T, line []byte, name, value string) []byte {
+	t.Helper()
+	at := bytes.LastIndex(line, []byte(`"`+name+`":`))
+	if at < 0 {
+		t.Fatalf("no member %s in %.80s", name, line)
+	}
+	at += len(name) + 3
+	end := at + bytes.IndexAny(line[at:], ",}")
+	return slices.Concat(line[:at], []byte(value), line[end:])
 }
 
 // rate is MB/s of CPU time, which other programs on the machine disturb less
