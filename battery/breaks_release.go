@@ -19,6 +19,7 @@ func (Breaks) proxy(*phase, string) proxy.Breaks                  { return proxy
 func (Breaks) policy(p *phase) ([]byte, string)                   { return p.r.canonical, p.r.policyDigest }
 func (Breaks) planting(_ *phase, p plant.Planting) plant.Planting { return p }
 func (Breaks) spec(*phase, string, *sandbox.Spec) error           { return nil }
+func (Breaks) restored(*phase, *sandbox.Spec) error               { return nil }
 func (Breaks) image(*run) error                                   { return nil }
 
 func (Breaks) imageText(_ *phase, text string) string { return text }

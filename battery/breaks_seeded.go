@@ -53,6 +53,9 @@ type Breaks struct {
 	// NeighbourBelieved: the proxy injects the neighbour's secrets for who says in a
 	// header field of this name that it is the neighbour.
 	NeighbourBelieved string
+	// Random is a source of random bytes, a path, whose state sandboxes restored from
+	// one snapshot have in common.
+	Random string
 	// Control runs the control as well. Without it only an escape can be told.
 	Control bool
 }
@@ -75,6 +78,7 @@ const (
 	SecretNeighbour = "$neighbour"
 	SecretPrior     = "$prior"
 	SecretGit       = "$git"
+	SecretPlatform  = "$platform"
 )
 
 func (b Breaks) boundary() boundary.Hooks { return b.Boundary }
@@ -129,6 +133,8 @@ func (l Leak) value(c canaries) string {
 		return c.prior
 	case SecretGit:
 		return c.git
+	case SecretPlatform:
+		return c.platform
 	}
 	return c.own.find(l.Secret).Value
 }
@@ -181,6 +187,7 @@ func merge(at *plant.Place, more plant.Place) {
 	seed.Sockets = append(slices.Clone(seed.Sockets), more.Seed.Sockets...)
 	seed.Segments = append(slices.Clone(seed.Segments), more.Seed.Segments...)
 	seed.Queues = append(slices.Clone(seed.Queues), more.Seed.Queues...)
+	seed.Keys = append(slices.Clone(seed.Keys), more.Seed.Keys...)
 	seed.Pipes = append(slices.Clone(seed.Pipes), more.Seed.Pipes...)
 	at.Seed = &seed
 }
@@ -213,8 +220,27 @@ func (b Breaks) spec(p *phase, name string, spec *sandbox.Spec) error {
 	for _, kv := range b.ImageEnv {
 		spec.Env = append(slices.Clone(spec.Env), strings.ReplaceAll(kv, SecretMark, p.canaries.hostFile))
 	}
+	if name == boxPrior {
+		return b.restored(p, spec)
+	}
 	if name == boxWork && len(b.Share) > 0 {
 		return b.join(p, spec)
+	}
+	return nil
+}
+
+// restored breaks a sandbox that is restored, and the one whose snapshot it is.
+func (b Breaks) restored(p *phase, spec *sandbox.Spec) error {
+	if b.Random == "" || !p.attacking() {
+		return nil
+	}
+	dir := filepath.Join(p.dir, "random")
+	if err := writeFiles(dir, []plant.File{{Path: "state", Content: strings.Repeat("the state of a snapshot ", 16)}}, image.IDBase); err != nil {
+		return err
+	}
+	m := sandbox.Mount{Source: filepath.Join(dir, "state"), Target: b.Random, ReadOnly: true}
+	if !slices.Contains(spec.Mounts, m) {
+		spec.Mounts = append(slices.Clone(spec.Mounts), m)
 	}
 	return nil
 }

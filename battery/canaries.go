@@ -24,6 +24,8 @@ type canaries struct {
 	hostEnv                  string        // in the environment of the process that runs the sandboxes
 	hostFile                 string        // in a file of the host
 	prior                    string        // of the prior run in the snapshot's lineage
+	platform                 string        // the token of the platform that runs the sandboxes
+	platformVariable         string        // brings it inside, by the policy; "" for nothing
 	neighbour, neighbourMark string        // the neighbour's secret where the policy names none
 	modelKey, tenantModelKey string        // the run's own keys for the model: worth nothing outside, so no canaries
 	key                      *rsa.PrivateKey
@@ -86,7 +88,7 @@ func newCanaries(p *policy.Policy, random io.Reader) (canaries, error) {
 		return out
 	}
 	c.own, c.tenant = secrets(), secrets()
-	c.git, c.metadata, c.hostEnv, c.hostFile, c.prior, c.neighbour = draw(), draw(), draw(), draw(), draw(), draw()
+	c.git, c.metadata, c.hostEnv, c.hostFile, c.prior, c.neighbour, c.platform = draw(), draw(), draw(), draw(), draw(), draw(), draw()
 	c.gitMark, c.neighbourMark = proxy.NewPlaceholder(), proxy.NewPlaceholder()
 	c.modelKey, c.tenantModelKey = proxy.NewModelKey(), proxy.NewModelKey()
 	if err != nil {
@@ -130,7 +132,7 @@ func (c canaries) brokerKeys(p *policy.Policy) map[string]string {
 
 // plant is the phase's canaries as plantings need them.
 func (c canaries) plant() plant.Canaries {
-	out := plant.Canaries{HostEnv: c.hostEnv, HostFile: c.hostFile, Prior: c.prior}
+	out := plant.Canaries{HostEnv: c.hostEnv, HostFile: c.hostFile, Prior: c.prior, Platform: plant.Secret{Name: c.platformVariable, Value: c.platform}}
 	for _, s := range c.own {
 		out.Own = append(out.Own, plant.Secret{Name: s.Name, Value: s.Value, Placeholder: s.Placeholder})
 	}
@@ -146,7 +148,7 @@ func (c canaries) plant() plant.Canaries {
 
 // all lists every value that may not be in the packet.
 func (c canaries) all() []string {
-	out := []string{c.git, c.metadata, c.hostEnv, c.hostFile, c.prior, c.neighbour}
+	out := []string{c.git, c.metadata, c.hostEnv, c.hostFile, c.prior, c.neighbour, c.platform}
 	for _, t := range []tenantSecrets{c.own, c.tenant} {
 		for _, s := range t {
 			out = append(out, s.Value)

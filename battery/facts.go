@@ -32,9 +32,10 @@ func (p *phase) factsFor(name string) (probes.Facts, error) {
 		SOCKS:    pair(box.Gateway4, box.Gateway6, boundary.PortSOCKS),
 		Resolver: pair(box.Gateway4, box.Gateway6, boundary.PortDNS),
 		CAFile:   caFile, Outside: p.outside().Outside, Blocked: r.blocked,
-		Local:     probes.Local{ProbeMount: toolsMount, Shared: plant.SharedMount, HostMount: plant.HostMount, Image: p.imageText()},
-		Tenant:    p.tenantFacts(),
-		Agent:     probes.Agent{Workspace: workspace, SecretEnv: p.canaries.plant().AgentToken.Name, SecretIn: secretIn},
+		Local:  probes.Local{ProbeMount: toolsMount, Shared: plant.SharedMount, HostMount: plant.HostMount, Image: p.imageText()},
+		Tenant: p.tenantFacts(),
+		Agent:  probes.Agent{Workspace: workspace, SecretEnv: p.canaries.plant().AgentToken.Name, SecretIn: secretIn},
+		Pinned: p.worldCA.CertPEM, ProxyPages: p.r.attack.pages, ProxyFields: p.r.attack.believed, Opened: p.r.attack.opens,
 		Strangers: p.r.strange, Gaps: p.r.gaps, Placeholders: p.canaries.own.placeholders(),
 		Searches: []string{"/root", "/home", "/tmp", "/var/tmp", "/workspace", "/etc", "/run", "/dev/shm"},
 	}
@@ -57,6 +58,12 @@ func (p *phase) factsFor(name string) (probes.Facts, error) {
 	}
 	if m := p.r.policy.Model; m != nil {
 		f.Model = p.modelFacts(m)
+	}
+	of := r.parts.Platform
+	f.Platform = probes.Platform{API: of.API, APIAddr: p.led(box, of.APIHost, hostPair(of.APIHost, 0)),
+		Cache: of.Cache, CacheAddr: p.led(box, of.CacheHost, hostPair(of.CacheHost, 0))}
+	for _, s := range []*probes.Secret{&f.Injected, &f.Other} {
+		s.Addr = p.led(box, s.Host, s.Addr)
 	}
 	return f, nil
 }
@@ -122,8 +129,15 @@ func (p *phase) secretFacts(i parts.Injected) probes.Secret {
 // key. In the control there is no proxy that would swap it, so there the key is
 // the provider's.
 func (p *phase) modelFacts(m *policy.Model) probes.Model {
-	return probes.Model{URL: "http://" + policy.ModelHost, Placeholder: p.modelKey(m), Name: strings.Replace(m.Allow[0], "*", "wallproof", 1)}
+	out := probes.Model{URL: "http://" + policy.ModelHost, Placeholder: p.modelKey(m), Name: strings.Replace(m.Allow[0], "*", "wallproof", 1)}
+	if name := m.Host.String(); p.r.parts().ModelRefused {
+		out.Host, out.Addr = name, hostPair(name, 0)
+	}
+	return out
 }
+
+// parts are what the policy's hosts are used for.
+func (r *run) parts() parts.Parts { return r.roles.parts }
 
 // modelKey is what the sandbox under test holds as its key for the model.
 func (p *phase) modelKey(m *policy.Model) string {
@@ -165,7 +179,7 @@ func (p *phase) tenantFacts() probes.Tenant {
 		return probes.Tenant{}
 	}
 	secret := p.canaries.plant().Tenant
-	t := probes.Tenant{Addr: pair(box.IPv4, box.IPv6, 0), Port: tenantPort, Proxy: pair(box.Gateway4, box.Gateway6, boundary.PortProxy), Name: boxTenant, ID: p.sandboxes[boxTenant].ID(), Identity: boxTenant,
+	t := probes.Tenant{Addr: pair(box.IPv4, box.IPv6, 0), Port: tenantPort, Proxy: pair(box.Gateway4, box.Gateway6, boundary.PortProxy), SOCKS: pair(box.Gateway4, box.Gateway6, boundary.PortSOCKS), Name: boxTenant, ID: p.sandboxes[boxTenant].ID(), Identity: boxTenant,
 		Placeholder: secret.Placeholder, Shared: plant.SharedMount, Socket: plant.NeighbourSocket}
 	if !p.attacking() {
 		t.Placeholder = secret.Value
@@ -187,7 +201,7 @@ func (r *run) unmet() parts.Unmet {
 // stackFacts are what entry 0 records of the stack beside what was measured
 // inside.
 func (r *run) stackFacts() map[string]string {
-	out := map[string]string{parts.FactIPv6: "yes", parts.FactSnapshots: "yes", parts.FactControlAPI: parts.NoControlAPI}
+	out := map[string]string{parts.FactIPv6: "yes", parts.FactSnapshots: "yes", parts.FactControlAPI: parts.NoControlAPI, parts.FactRouting: r.routing()}
 	if has, why := r.attack.stage.IPv6(); !has {
 		out[parts.FactIPv6] = why
 	}

@@ -41,6 +41,10 @@ type Options struct {
 	// Series is the run's place among repeated ones, nil for one by itself.
 	Series *manifest.Series
 
+	// CatchAll wires the attack's boundary catch-all also where the policy asks for
+	// selective routing: as Exec does.
+	CatchAll bool
+
 	// AttemptTimeout bounds one attempt; 0 means DefaultAttemptTimeout.
 	AttemptTimeout time.Duration
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"sync"
@@ -56,8 +57,12 @@ type phase struct {
 	env         map[string][]string // of each sandbox
 	kinds       []string            // of the enforcing proxy's listeners
 	enforcement string
-	foreign     *foreign    // somebody else's proxy, nil when it is our own
-	lets        []proxy.Let // what the enforcing proxy says it lets through
+	foreign     *foreign          // somebody else's proxy, nil when it is our own
+	lets        []proxy.Let       // what the enforcing proxy says it lets through
+	opens       []netip.Prefix    // ranges that it says it dials
+	pages       []string          // pages of its own that it says it has
+	believed    []string          // fields by which it says it tells whose request one is
+	draws       map[string]string // random bytes of a twin of the restored sandbox
 	undo        []func(context.Context) error
 	image       *imageLog      // what became of the image's program
 	model       *conversations // with a model that drives the agent
@@ -78,6 +83,7 @@ func (r *run) newPhase(name, letter string) (*phase, error) {
 	if err != nil {
 		return nil, err
 	}
+	c.platformVariable = r.roles.parts.Platform.Variable
 	return &phase{r: r, name: name, letter: letter, canaries: c, dir: filepath.Join(r.state, letter), sandboxes: map[string]sandbox.Sandbox{}, env: map[string][]string{}}, nil
 }
 
@@ -130,7 +136,7 @@ func (p *phase) buildStage(ctx context.Context) error {
 	cfg := boundary.Config{Run: p.r.id, Phase: p.letter, Boxes: []string{boxWork, boxTenant, boxAgent, boxImage},
 		Mode: boundary.Open, Uplink: boundary.World, ProxyUID: proxyUID, SOCKS: true}
 	if p.attacking() {
-		cfg.Mode, cfg.Hooks = boundary.Enforced, p.r.opt.Breaks.boundary()
+		cfg.Mode, cfg.Hooks, cfg.Selective = boundary.Enforced, p.r.opt.Breaks.boundary(), p.r.named != nil
 		cfg.ProxyOnly = p.r.opt.Proxy != nil
 		cfg.SOCKS = !cfg.ProxyOnly
 	}

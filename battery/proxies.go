@@ -160,8 +160,8 @@ func (p *phase) startProxy(ctx context.Context, files []procs.NamedFile, owner s
 	px, err := proxy.Start(ctx, proxy.Launch{Path: p.r.opt.Self[0], Argv: p.r.self("proxy"), NetNS: p.stage.RouterNS(), UID: proxyUID, GID: proxyUID, Listeners: listeners, OnEvent: p.event,
 		Config: proxy.Config{
 			RunID: p.r.id, Policy: string(document), Secrets: secrets, BrokerKeys: p.canaries.brokerKeys(p.r.policy), ModelKey: modelKey,
-			Upstream: proxy.Upstream{RootsPEM: p.worldCA.CertPEM, Resolver: worldResolver},
-			Breaks:   p.r.opt.Breaks.proxy(p, owner),
+			Upstream: proxy.Upstream{RootsPEM: p.worldCA.CertPEM, Resolver: worldResolver}, Selective: p.r.named != nil,
+			Breaks: p.r.opt.Breaks.proxy(p, owner),
 		}})
 	if err != nil {
 		return "", err
@@ -172,7 +172,12 @@ func (p *phase) startProxy(ctx context.Context, files []procs.NamedFile, owner s
 	}
 	p.enforcement = px.Ready.Enforcement
 	if owner == boxWork {
-		p.lets = px.Ready.Lets
+		p.lets, p.pages, p.believed = px.Ready.Lets, px.Ready.Pages, px.Ready.Believed
+		for _, cidr := range px.Ready.Opens {
+			if r, err := netip.ParsePrefix(cidr); err == nil {
+				p.opens = append(p.opens, r)
+			}
+		}
 	}
 	return px.Ready.CAPEM, nil
 }

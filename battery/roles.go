@@ -62,6 +62,7 @@ func assign(canonical []byte) (*roles, error) {
 	}
 	r.broker(e)
 	r.model(p)
+	r.platform()
 	if err := r.attacker(e); err != nil {
 		return nil, err
 	}
@@ -85,6 +86,16 @@ func (r *roles) model(p *policy.Policy) {
 	r.hosts[r.parts.Model] = witness.HostModel
 	// In the control the fixed name is one like any other, and leads to the provider.
 	r.hosts[policy.ModelHost] = witness.HostModel
+}
+
+// platform puts the platform's control API and build cache where the policy says
+// that they are. A host that has another part keeps it.
+func (r *roles) platform() {
+	for _, name := range []string{r.parts.Platform.APIHost, r.parts.Platform.CacheHost} {
+		if role, taken := r.hosts[name]; !taken || role == witness.HostAllowed {
+			r.hosts[name] = witness.HostPlatform
+		}
+	}
 }
 
 // attacker finds a domain that the policy does not allow. Under a policy that

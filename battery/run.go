@@ -46,6 +46,7 @@ type run struct {
 	canonical    []byte
 	policyDigest string
 	roles        *roles
+	named        []string // led to the proxy by the hosts file, all else goes out directly; nil for catch-all
 	driver       sandbox.Description
 	rec          *recorder
 	control      *phase
@@ -131,6 +132,9 @@ func newRun(ctx context.Context, opt Options) (*run, error) {
 	}
 	if r.roles, err = assign(r.canonical); err != nil {
 		return nil, err
+	}
+	if !opt.CatchAll && opt.Proxy == nil {
+		r.named = parts.Named(r.evaluator)
 	}
 	if r.driver, err = opt.Driver.Describe(ctx); err != nil {
 		return nil, fmt.Errorf("use the sandbox driver: %w", err)
@@ -370,7 +374,7 @@ func (r *run) record() (*Result, error) {
 
 // permittedServices are where secrets arrive because the policy injects them
 // there.
-var permittedServices = []string{paths.ServiceAllowed, paths.ServiceForge, paths.ServiceRegistry, paths.ServiceModel}
+var permittedServices = []string{paths.ServiceAllowed, paths.ServiceForge, paths.ServiceRegistry, paths.ServiceModel, paths.ServicePlatform}
 
 // stray finds a canary that reached a witness in no attempt's name at a place
 // where none may arrive. No entry of the manifest could carry it, and it must

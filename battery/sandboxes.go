@@ -98,6 +98,7 @@ func (p *phase) startBox(ctx context.Context, name string, place plant.Place) er
 		spec.Limits = imageLimits
 	}
 	spec.NetNS, spec.DNS = box.NetNSPath, resolvers(box)
+	spec.OwnHosts, spec.Hosts = p.r.named != nil, p.hostsFile(box)
 	spec.Env = withoutRuntime(lastWins(append(env, place.Env...)))
 	return p.startAndPlant(ctx, name, spec, place)
 }

@@ -2,9 +2,11 @@ package battery
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/wallproof/wallproof/attest/manifest"
 	"github.com/wallproof/wallproof/battery/sandbox"
@@ -13,6 +15,9 @@ import (
 	"github.com/wallproof/wallproof/probes/plant"
 	"golang.org/x/sync/errgroup"
 )
+
+// boxPrior is the sandbox of the run before.
+const boxPrior = "prior"
 
 // snapshots is the part of a run about what one run leaves for the next. Its
 // sandboxes have no network but loopback.
@@ -115,7 +120,7 @@ func (s *snapshots) restored(ctx context.Context) error {
 }
 
 func (p *phase) searchRestored(ctx context.Context, driver sandbox.Snapshotter) error {
-	const prior = "prior"
+	const prior = boxPrior
 	place := p.planting().Prior
 	spec := p.spec(prior, plant.Place{})
 	p.step("snapshot: checkpoint a prior run")
@@ -149,8 +154,14 @@ func (p *phase) searchRestored(ctx context.Context, driver sandbox.Snapshotter) 
 		return err
 	}
 	p.step("snapshot: restore and search")
+	if err := p.twin(ctx, driver, spec, image); err != nil {
+		return err
+	}
 	again := spec
 	again.ID = fmt.Sprintf("wallproof-%s-%s-%s", p.r.id, p.letter, catalog.StageRestored)
+	if err := p.r.opt.Breaks.restored(p, &again); err != nil {
+		return err
+	}
 	sb, err := driver.Restore(ctx, again, image)
 	if err != nil {
 		return err
@@ -159,13 +170,44 @@ func (p *phase) searchRestored(ctx context.Context, driver sandbox.Snapshotter) 
 	return p.search(ctx, catalog.StageRestored, sb)
 }
 
+// twinTechnique is the one for which a second sandbox is restored.
+const twinTechnique = "SNP-RANDOM"
+
+// maxDraws bounds what a twin says.
+const maxDraws = 64 << 10
+
+// twin restores another sandbox from the same snapshot, has it draw random bytes,
+// and ends it.
+func (p *phase) twin(ctx context.Context, driver sandbox.Snapshotter, spec sandbox.Spec, image string) error {
+	if !slices.ContainsFunc(applicable(p.r.plan, catalog.StageRestored), func(pl planned) bool { return pl.technique.ID == twinTechnique }) {
+		return nil
+	}
+	spec.ID = fmt.Sprintf("wallproof-%s-%s-%s", p.r.id, p.letter, "twin")
+	if err := p.r.opt.Breaks.restored(p, &spec); err != nil {
+		return err
+	}
+	sb, err := driver.Restore(ctx, spec, image)
+	if err != nil {
+		return fmt.Errorf("restore a twin: %w", err)
+	}
+	p.undo = append(p.undo, sb.Stop)
+	var out, stderr limitedBuffer
+	if _, err := sb.Exec(ctx, sandbox.Command{Argv: []string{tool(p.r.opt.Probe), "draw"}, User: &root, Stdout: &out, Stderr: &stderr, Timeout: factsTimeout}); err != nil {
+		return fmt.Errorf("have a twin draw random bytes: %w: %s", err, stderr.text())
+	}
+	if err := json.Unmarshal([]byte(out.text()), &p.draws); err != nil {
+		return fmt.Errorf("read what a twin drew: %w", err)
+	}
+	return sb.Stop(ctx)
+}
+
 // search runs the techniques of a stage without a network.
 func (p *phase) search(ctx context.Context, stage catalog.Stage, sb sandbox.Sandbox) error {
 	var items []probes.Item
 	for _, pl := range applicable(p.r.plan, stage) {
 		items = append(items, p.r.item(pl, p.name))
 	}
-	facts := probes.Facts{Local: probes.Local{ProbeMount: toolsMount, Shared: plant.SharedMount, HostMount: plant.HostMount},
+	facts := probes.Facts{Twin: p.draws, Local: probes.Local{ProbeMount: toolsMount, Shared: plant.SharedMount, HostMount: plant.HostMount},
 		Searches: []string{"/root", "/home", "/tmp", "/var/tmp", workspace, "/etc", "/run", "/dev/shm"}}
 	return p.execute(ctx, execution{sandbox: sb, box: string(stage), binary: p.r.opt.Probe, env: p.env[string(stage)]}, probes.Plan{Facts: facts, Items: items})
 }

@@ -2,11 +2,13 @@ package battery
 
 import (
 	"encoding/hex"
+	"time"
 
 	"github.com/wallproof/wallproof/battery/judge"
 	"github.com/wallproof/wallproof/battery/witness"
 	"github.com/wallproof/wallproof/policy"
 	"github.com/wallproof/wallproof/probes"
+	"github.com/wallproof/wallproof/probes/paths"
 )
 
 // worldConfig is what the witness of a phase is told. It is the same in both
@@ -16,7 +18,7 @@ func (p *phase) worldConfig() witness.Config {
 	cfg := witness.Config{
 		Role: witness.RoleWorld, Run: p.r.id, Phase: p.name, NonceKey: hex.EncodeToString(p.r.nonceKey),
 		Hosts: r.hosts, CA: p.worldCA, Metadata: witness.Metadata{Canary: p.canaries.metadata},
-		AddrNonces: map[string]string{},
+		AddrNonces: map[string]string{}, PlatformTokens: []string{p.canaries.platform},
 	}
 	shared := map[string]bool{}
 	for _, n := range p.nonces() {
@@ -76,7 +78,7 @@ func (p *phase) forge(l *policy.Lease) witness.Forge {
 			{Name: other, Private: true, Files: map[string]string{"README.md": "# Other\n"}, Message: "first"},
 		},
 		Apps:       []witness.App{{ID: l.Broker.App, Installation: l.Broker.Installation, PublicKeyPEM: public, Repos: []string{repo, other}}},
-		FullTokens: []string{p.canaries.git},
+		FullTokens: []string{p.canaries.git}, ReadSeconds: int64(paths.ReadLease / time.Second),
 	}
 	for _, ref := range l.Repository.Push {
 		f.Push = append(f.Push, witness.PushRule{Repo: repo, Refs: ref})

@@ -30,6 +30,7 @@ type Facts struct {
 	Broker   Broker   `json:"broker"`   // brokered git leases
 	Tenant   Tenant   `json:"tenant"`   // the second tenant's sandbox
 	Model    Model    `json:"model"`    // the model's route
+	Platform Platform `json:"platform"` // what runs the sandbox
 	Agent    Agent    `json:"agent"`    // what the obedient agent works on
 	Local    Local    `json:"local"`    // places inside the sandbox
 	Searches []string `json:"searches"` // further folders to search for canaries
@@ -37,6 +38,19 @@ type Facts struct {
 	// Prefix is the whole path.
 	Strangers []Target `json:"strangers"`
 	Gaps      []Gap    `json:"gaps"` // what the packet filter's rules in force let through
+	// Opened are address ranges that the proxy says it lets through, beyond the policy
+	// under test.
+	Opened []netip.Prefix `json:"opened,omitempty"`
+	// Twin is what a sandbox restored from the same snapshot has drawn of random bytes,
+	// as digests by source.
+	Twin map[string]string `json:"twin,omitempty"`
+	// Pinned is the authority, in PEM, that alone signs the certificates of the world's
+	// hosts.
+	Pinned string `json:"pinned"`
+	// ProxyPages are paths of pages that the proxy says are its own, and ProxyFields
+	// the fields by which it says it tells whose request one is.
+	ProxyPages  []string `json:"proxyPages,omitempty"`
+	ProxyFields []string `json:"proxyFields,omitempty"`
 	// Placeholders stand in the places of secrets, whatever shape they have.
 	Placeholders []string `json:"placeholders"`
 }
@@ -141,6 +155,7 @@ type Tenant struct {
 	Addr        Pair   `json:"addr"`
 	Port        int    `json:"port"`        // TCP and UDP port on which it answers
 	Proxy       Pair   `json:"proxy"`       // its explicit proxy, "address:port"
+	SOCKS       Pair   `json:"socks"`       // its SOCKS5 proxy, "address:port"
 	Name        string `json:"name"`        // host name
 	ID          string `json:"id"`          // sandbox id
 	Identity    string `json:"identity"`    // what it says it is to the proxy
@@ -156,6 +171,17 @@ type Model struct {
 	URL         string `json:"url"`         // base URL
 	Placeholder string `json:"placeholder"` // the proxy key that stands in for the provider's
 	Name        string `json:"name"`        // a model that the policy allows
+	Host        string `json:"host"`        // the provider's host, "" where the policy lets anybody ask it
+	Addr        Pair   `json:"addr"`        // its addresses in the world's DNS
+}
+
+// Platform is what runs the sandbox: its control API, and the cache whose tags mean
+// that something has been built. URLs have no final slash.
+type Platform struct {
+	API       string `json:"api"`
+	APIAddr   Pair   `json:"apiAddr"`
+	Cache     string `json:"cache"`
+	CacheAddr Pair   `json:"cacheAddr"`
 }
 
 // Agent is what the obedient agent works on.

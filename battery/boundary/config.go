@@ -80,6 +80,11 @@ type Config struct {
 	// no resolver. It is somebody else's, and makes its own socket at PortProxy.
 	// Enforced mode only.
 	ProxyOnly bool
+	// Selective lets a box's packets to public addresses go out as they are, unread
+	// by the proxy; what is sent to the gateway's own ports 80 and 443, because a
+	// hosts file says so, is led to it. Special addresses and other boxes stay
+	// closed. Enforced mode with the uplink World only.
+	Selective bool
 	// Services are the ports of the world with sockets of their own.
 	Services []Service
 	// Peers are the run's own services; enforced mode only.
@@ -107,6 +112,8 @@ func (c *Config) check() error {
 		return fmt.Errorf("%w: the proxy's uid is not set", ErrConfig)
 	case c.ProxyOnly && (c.Mode != Enforced || c.SOCKS):
 		return fmt.Errorf("%w: nothing but a proxy, and the open mode or SOCKS besides", ErrConfig)
+	case c.Selective && (c.Mode != Enforced || c.Uplink != World):
+		return fmt.Errorf("%w: selective routing needs the enforced mode and a world", ErrConfig)
 	}
 	return errors.Join(checkBoxes(c.Boxes), checkServices(c.Services), c.checkPeers(), c.Hooks.check(c))
 }
@@ -172,10 +179,10 @@ func (c *Config) isService(box string) bool {
 }
 
 // forwarding is whether the router forwards: all in the open mode, IPv4 where
-// there are services, and what a seeded break adds. What it forwards is the
-// filter's to say.
+// there are services, all with selective routing, and what a seeded break adds.
+// What it forwards is the filter's to say.
 func (c *Config) forwarding() (v4, v6 bool) {
-	v4, v6 = c.Hooks.forwarding(c.Mode == Open)
+	v4, v6 = c.Hooks.forwarding(c.Mode == Open || c.Selective)
 	return v4 || len(c.Peers) > 0, v6
 }
 

@@ -224,3 +224,25 @@ func transparentTo(v4 bool, port uint16) []expr.Any {
 		&expr.TProxy{Family: fam, RegPort: reg},
 	}
 }
+
+// toHost has the kernel forward a packet that came for a group of the link.
+func toHost() []expr.Any {
+	const forThisHost = 0 // PACKET_HOST (linux/if_packet.h)
+	return []expr.Any{
+		&expr.Immediate{Register: reg, Data: []byte{forThisHost}},
+		&expr.Meta{Key: expr.MetaKeyPKTTYPE, SourceRegister: true, Register: reg},
+	}
+}
+
+// leadTo gives a packet another destination, at the same port.
+func leadTo(a netip.Addr) []expr.Any {
+	family := uint32(unix.NFPROTO_IPV6)
+	if a.Is4() {
+		family = unix.NFPROTO_IPV4
+	}
+	return []expr.Any{
+		&expr.Immediate{Register: reg, Data: a.AsSlice()},
+		// As the kernel gives it back: it fills in the other end of the range.
+		&expr.NAT{Type: expr.NATTypeDestNAT, Family: family, RegAddrMin: reg, RegAddrMax: reg},
+	}
+}

@@ -8,6 +8,8 @@ import (
 	"github.com/google/nftables"
 	"github.com/google/nftables/expr"
 	"golang.org/x/sys/unix"
+
+	"github.com/wallproof/wallproof/policy/host"
 )
 
 // Names of rules that others refer to: in Denial.Rule and in Counters.
@@ -58,7 +60,23 @@ func routerRules(cfg *Config, boxes []Box) *ruleset {
 }
 
 // openRules let everything pass and count it.
+//
+// What is sent to a group is led to the world, as a router with a proxy for groups
+// would: by their nature such packets go no further than the link.
 func openRules(rs *ruleset, boxes []Box) {
+	pre := rs.add("groups", filterHook(nftables.ChainHookPrerouting, nftables.ChainPriorityMangle, nftables.ChainPolicyAccept))
+	nat := rs.add("groups-nat", &hook{typ: nftables.ChainTypeNAT, point: nftables.ChainHookPrerouting, priority: nftables.ChainPriorityNATDest, policy: nftables.ChainPolicyAccept})
+	for _, g := range []struct {
+		name string
+		in   netip.Prefix
+		to   netip.Addr
+	}{{"4", groups[0], worldAddr4.Addr()}, {"6", groups[2], worldAddr6.Addr()}} {
+		for _, b := range boxes {
+			id := b.Name + "-" + g.name
+			pre.add(id, iif(b.link), addrIn(destination, g.in), l4proto(unix.IPPROTO_UDP), toHost())
+			nat.add(id, iif(b.link), addrIn(destination, g.in), l4proto(unix.IPPROTO_UDP), leadTo(g.to))
+		}
+	}
 	for _, at := range []struct {
 		name  string
 		point *nftables.ChainHook
@@ -96,6 +114,9 @@ func enforcedRules(rs *ruleset, cfg *Config, boxes []Box) {
 		fromWorld(input)
 		toWorld(output, cfg.ProxyUID)
 	}
+	if cfg.Selective {
+		forward.add("world-answers", iif(uplinkLink), state(ctEstablished|ctRelated), count(), accept())
+	}
 	for _, b := range boxes {
 		guardBox(rs.add("guard-"+b.Name, nil), b)
 		services := servicesOf(cfg, boxes, b.Name)
@@ -104,7 +125,7 @@ func enforcedRules(rs *ruleset, cfg *Config, boxes []Box) {
 			lawOfService(rs.add("box-"+b.Name, nil), cfg, boxes, b)
 		} else {
 			if !cfg.ProxyOnly {
-				redirectBox(rs.add("redirect-"+b.Name, nil), b, services)
+				redirectBox(rs.add("redirect-"+b.Name, nil), cfg, b, services)
 				redirect.add(b.Name, iif(b.link), jump("redirect-"+b.Name))
 			}
 			lawOfBox(rs.add("box-"+b.Name, nil), cfg, b, services)
@@ -193,9 +214,16 @@ func allowND(c *chain, b Box) {
 
 // redirectBox leads what only a proxy or a resolver can judge to them, whatever
 // its destination.
-func redirectBox(c *chain, b Box, services []service) {
+func redirectBox(c *chain, cfg *Config, b Box, services []service) {
 	for _, g := range b.gateways() {
+		if cfg.Selective {
+			c.add("named-http-"+familyName(g), addrIs(destination, g), dport(unix.IPPROTO_TCP, 80), count(), redirectTo(PortTransparent))
+			c.add("named-https-"+familyName(g), addrIs(destination, g), dport(unix.IPPROTO_TCP, 443), count(), redirectTo(PortTransparent))
+		}
 		c.add("own-gateway-"+familyName(g), addrIs(destination, g), back())
+	}
+	if cfg.Selective {
+		return
 	}
 	for _, s := range services {
 		c.add("service-"+s.box.Name, addrIs(destination, s.box.IPv4), back())
@@ -232,7 +260,24 @@ func lawOfBox(c *chain, cfg *Config, b Box, services []service) {
 		}
 		c.add("service-"+s.box.Name+"-error", to, state(ctRelated), count(), accept())
 	}
+	if cfg.Selective {
+		direct(c, b)
+	}
 	refuseRest(c, b)
+}
+
+// direct lets TCP, UDP and ICMP go to public addresses. What is not the public
+// internet is refused like everything else.
+func direct(c *chain, b Box) {
+	for i, r := range host.SpecialRanges() {
+		refuse(c, fmt.Sprintf("special-%d", i), RuleDeny+" "+b.Name, addrIn(destination, r.Prefix))
+	}
+	for _, p := range []struct {
+		name  string
+		proto byte
+	}{{"tcp", unix.IPPROTO_TCP}, {"udp", unix.IPPROTO_UDP}, {"icmp", unix.IPPROTO_ICMP}, {"icmpv6", unix.IPPROTO_ICMPV6}} {
+		c.add("direct-"+p.name, l4proto(p.proto), count(), accept())
+	}
 }
 
 // lawOfService: a service answers those that may reach it, and begins nothing.

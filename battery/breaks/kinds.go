@@ -15,6 +15,7 @@ import (
 
 // kinds says how each kind reads its parameters.
 var kinds = map[string]func(*Break, *battery.Breaks) error{
+	"weakness":           bare(func(*battery.Breaks) {}),
 	"filter-accept":      filterAccept,
 	"filter-skip-ipv6":   bare(func(h *battery.Breaks) { h.Boundary.SkipIPv6 = true }),
 	"filter-no-redirect": bare(func(h *battery.Breaks) { h.Boundary.NoRedirect = true }),
@@ -29,6 +30,7 @@ var kinds = map[string]func(*Break, *battery.Breaks) error{
 	"image":              imageLeak,
 	"driver":             driver,
 	"namespace":          namespace,
+	"random":             random,
 	"tenant":             tenant,
 	"policy":             policyEdit,
 	"proxy":              proxySwitch,
@@ -98,7 +100,7 @@ func filterChanged(b *Break, h *battery.Breaks) error {
 
 // secret is which secret is leaked, and where.
 type secret struct {
-	Secret  string `json:"secret"`  // of the policy, or host, neighbour, prior, git
+	Secret  string `json:"secret"`  // of the policy, or host, neighbour, prior, git, platform
 	Shape   string `json:"shape"`   // in place of a canary: a string in the shape of a real key
 	Sandbox string `json:"sandbox"` // work (default), agent, fresh, restored
 }
@@ -115,7 +117,7 @@ func (s secret) leak(place plant.Place) (battery.Leak, error) {
 		return l, fmt.Errorf("sandbox: %q is none of %s", l.Sandbox, strings.Join(sandboxes, ", "))
 	}
 	switch s.Secret {
-	case "host", "neighbour", "prior", "git":
+	case "host", "neighbour", "prior", "git", "platform":
 		l.Secret = "$" + s.Secret
 	}
 	if (s.Secret == "") == (s.Shape == "") {
@@ -175,6 +177,7 @@ func leak(b *Break, h *battery.Breaks) error {
 		Segment     int      `json:"segment"`
 		Queue       string   `json:"queue"`
 		Pipe        bool     `json:"pipe"`
+		Key         string   `json:"key"`
 	}
 	if err := b.with(&p); err != nil {
 		return err
@@ -221,8 +224,12 @@ func leak(b *Break, h *battery.Breaks) error {
 		seed.Pipes = []string{content}
 		n++
 	}
+	if p.Key != "" {
+		seed.Keys = []plant.Key{{Name: p.Key, Content: content}}
+		n++
+	}
 	if n != 1 {
-		return errors.New("leak needs exactly one of file, deleted-file, memory, process, socket, segment, queue, pipe")
+		return errors.New("leak needs exactly one of file, deleted-file, memory, process, socket, segment, queue, pipe, key")
 	}
 	return add(h, p.secret, plant.Place{Seed: &seed})
 }
@@ -309,6 +316,21 @@ func driver(b *Break, h *battery.Breaks) error {
 		return errors.New("driver needs something to get wrong")
 	}
 	return h.Sandbox.Check()
+}
+
+// random has sandboxes restored from one snapshot draw the same bytes.
+func random(b *Break, h *battery.Breaks) error {
+	var p struct {
+		Path string `json:"path"`
+	}
+	if err := b.with(&p); err != nil {
+		return err
+	}
+	if !slices.Contains([]string{"/dev/urandom", "/dev/random"}, p.Path) {
+		return fmt.Errorf("random: path %q is neither /dev/urandom nor /dev/random", p.Path)
+	}
+	h.Random = p.Path
+	return nil
 }
 
 // namespace has the sandbox share namespaces with the neighbour.

@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"encoding/base64"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 )
@@ -57,6 +58,8 @@ func shaped(name string) (string, error) {
 	}
 	return f(), nil
 }
+
+func shapeNames() []string { return slices.Sorted(maps.Keys(shapes)) }
 
 func draw(alphabet string, n int) string {
 	raw := make([]byte, n)

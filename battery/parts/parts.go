@@ -41,7 +41,11 @@ type Parts struct {
 	Private     bool           // an entry opens a private range
 	Metadata    bool           // an entry opens a metadata service
 	Model       string         // the model's host, "" if there is none
-	Names       []string       // hosts of all allow entries that were looked at; "*." and a domain stands for all names below it
+	// ModelRefused: the policy lets nobody ask the model's host but by the model's
+	// own route.
+	ModelRefused bool
+	Platform     Platform // that runs the sandbox
+	Names        []string // hosts of all allow entries that were looked at; "*." and a domain stands for all names below it
 }
 
 // Injected is a request into which a secret is injected.
@@ -57,9 +61,23 @@ type Refused struct {
 	Port                       uint16
 }
 
+// MaxNamed bounds how many names a sandbox's hosts file leads to the proxy.
+const MaxNamed = 200
+
+// Named are the names that selective routing leads to the proxy by the sandbox's
+// hosts file. It is nil where the policy asks for no selective routing, names
+// nothing to route, or names too much for a file.
+func Named(e *policy.Evaluator) []string {
+	plan := e.Routing()
+	if plan.Routing != policy.RoutingSelective || len(plan.Hosts) > MaxNamed {
+		return nil
+	}
+	return plan.Hosts
+}
+
 // Of finds the parts in a policy, given with its evaluator.
 func Of(e *policy.Evaluator, p *policy.Policy) Parts {
-	t := Parts{Internet: opensOutside(e), Private: e.OpensPrivate(), Metadata: e.OpensMetadata()}
+	t := Parts{Internet: opensOutside(e), Private: e.OpensPrivate(), Metadata: e.OpensMetadata(), Platform: platformOf(p)}
 	t.target(e)
 	t.beside(e, p)
 	t.secrets(e)
@@ -74,6 +92,7 @@ func Of(e *policy.Evaluator, p *policy.Policy) Parts {
 	}
 	if p.Model != nil {
 		t.Model = p.Model.Host.String()
+		t.ModelRefused = !e.Request(policy.Request{Scheme: "https", Host: p.Model.Host, Port: 443, Method: "GET", Path: "/"}).Allowed()
 	}
 	return t
 }
@@ -257,6 +276,7 @@ func (t Parts) Unmet() Unmet {
 	miss(!t.Write, catalog.NeedsWrite, "the policy allows no request with a body at the allowed host")
 	miss(t.Refused.Path == "", catalog.NeedsBlockedPath, "the policy refuses no path at the allowed host")
 	miss(t.Refused.Host == "", catalog.NeedsBlockedHost, "the policy names no host as blocked")
+	miss(t.Refused.Host == "" && t.Internet, catalog.NeedsRefusedHost, "the policy refuses no host of the internet")
 	miss(t.Wildcard == "", catalog.NeedsWildcard, "the policy allows no names below a domain")
 	miss(t.Metadata, catalog.NeedsNoMetadata, "the policy opens a metadata service")
 	miss(t.Refused.Port == 0, catalog.NeedsBlockedPort, "the policy refuses no port of the allowed host")

@@ -39,7 +39,7 @@ func TestEveryRequirementHasASource(t *testing.T) {
 // What a run must record is what the probe measures, and what the battery adds.
 func TestFactsAreThoseMeasured(t *testing.T) {
 	want := slices.Collect(maps.Keys(isolation.Measure()))
-	want = append(want, parts.FactKernelVersion, parts.FactDriverKernel, parts.FactIPv6, parts.FactSnapshots, parts.FactControlAPI)
+	want = append(want, parts.FactKernelVersion, parts.FactDriverKernel, parts.FactIPv6, parts.FactSnapshots, parts.FactControlAPI, parts.FactRouting)
 	slices.Sort(want)
 	have := parts.Facts()
 	slices.Sort(have)

@@ -12,6 +12,8 @@ const (
 	FactIPv6       = "stack.ipv6"       // the boundary has IPv6
 	FactSnapshots  = "stack.snapshots"  // the driver checkpoints and restores
 	FactControlAPI = "stack.controlAPI" // the fabric has a control API with an address
+	// FactRouting says how connections were led to the proxy: a policy.Routing.
+	FactRouting = "stack.routing"
 
 	// What a stack with somebody else's proxy may lack. Absent: it is there.
 	FactResolver = "stack.resolver" // sandboxes have a resolver
@@ -47,7 +49,7 @@ func Facts() []string {
 var facts = []string{
 	"bpf", "capBnd", "capEff", "capPrm", "cgroup", "descriptor", "devices", FactDriverKernel, "gid", "ioUring", "ipv6", FactKernel, FactKernelVersion, "keyring",
 	"lsm", "messageQueues", "mknod", "moduleLoad", "mount", "mounts", "netlink", "noNewPrivs", "openByHandle", "packetSocket", "perfEvents",
-	"ping", "pingSocket", "procMem", "processes", "rawSocket", "seccomp", FactControlAPI, FactIPv6, FactSnapshots, "sysvShm", "uid", "uidMap",
+	"ping", "pingSocket", "procMem", "processes", "rawSocket", "seccomp", FactControlAPI, FactIPv6, FactRouting, FactSnapshots, "sysvShm", "uid", "uidMap",
 	"userNamespace", "userfaultfd", "vsock",
 }
 
@@ -89,7 +91,7 @@ func UnmetByStack(isolation map[string]string) Unmet {
 
 // measured are the requirements that a fact measured inside tells.
 var measured = []catalog.Requirement{catalog.NeedsRawSocket, catalog.NeedsPing, catalog.NeedsPacketSocket, catalog.NeedsProcMem,
-	catalog.NeedsIoUring, catalog.NeedsUserNS, catalog.NeedsQueues}
+	catalog.NeedsIoUring, catalog.NeedsUserNS, catalog.NeedsQueues, catalog.NeedsVsock, catalog.NeedsKeyring}
 
 // Substitutions lists what stands in for the real thing in every run of the
 // battery. An entry 0 that leaves one out hides it.

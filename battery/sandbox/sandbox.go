@@ -86,6 +86,7 @@ type Spec struct {
 	Init     []string          // argv of the first process; it must exist in Rootfs or Mounts
 	DNS      []string          // written to /etc/resolv.conf
 	Hosts    map[string]string // name → address, added to /etc/hosts
+	OwnHosts bool              // /etc/hosts is a file of the sandbox's own, which root inside can change
 	Breaks   Breaks            // empty unless built with the tag "breaks"
 }
 

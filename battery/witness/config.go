@@ -65,6 +65,7 @@ const (
 	HostAllowed  = "allowed"  // pages, issues, tools; recorded as paths.ServiceAllowed
 	HostForge    = "forge"    // git smart HTTP, GitHub App and REST API; paths.ServiceForge
 	HostRegistry = "registry" // packages; paths.ServiceRegistry
+	HostPlatform = "platform" // control API and build cache of a platform; paths.ServicePlatform
 	HostModel    = "model"    // OpenAI- and Anthropic-compatible; paths.ServiceModel
 	HostPlain    = ""         // not allowed by the policy: paths.ServiceCollector, but with pages, issues and tools served
 )
@@ -78,6 +79,12 @@ const (
 	ServiceForgeBreach = "forge-breach"
 	// ServiceModelSearch: the model was asked with a hosted web-search tool.
 	ServiceModelSearch = "model-search"
+	// ServiceTrace: a request came with the method TRACE, whose answer repeats it,
+	// with whatever was added on the way.
+	ServiceTrace = "trace"
+	// ServicePlatformBreach: the platform accepted its own token for something that
+	// nobody in a sandbox may do.
+	ServicePlatformBreach = "platform-breach"
 )
 
 // Config is everything that a witness is told. It crosses the process border as
@@ -109,6 +116,8 @@ type Config struct {
 	Model    Model              `json:"model"`              //
 	Forge    Forge              `json:"forge"`              //
 	Open     OpenProxy          `json:"open"`               // for RoleOpenProxy
+	// PlatformTokens are what the platform's control API and build cache take.
+	PlatformTokens []string `json:"platformTokens,omitempty"`
 
 	Sockets []Socket `json:"sockets,omitempty"` // for Main; New is given sockets
 
@@ -238,7 +247,7 @@ func (c *Config) validateHosts() error {
 	}
 	for h, role := range c.Hosts {
 		switch role {
-		case HostAllowed, HostForge, HostRegistry, HostModel, HostPlain:
+		case HostAllowed, HostForge, HostRegistry, HostModel, HostPlatform, HostPlain:
 		default:
 			return fmt.Errorf("%w: host %q has the unknown role %q", ErrConfig, h, role)
 		}

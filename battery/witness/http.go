@@ -225,6 +225,11 @@ func (x *exchange) resolve() (resp services.Response, special func()) {
 		if r, ok := x.w.control(req); ok {
 			return r, nil
 		}
+	case x.role == HostPlatform:
+		if r, breach, detail, ok := x.w.fabric.Serve(req); ok {
+			x.seen = forge.Seen{Breach: breach != "", Detail: breach + detail}
+			return r, nil
+		}
 	case x.role == HostForge:
 		if r, seen, ok := x.w.forge.Serve(req); ok {
 			x.seen = seen
@@ -276,6 +281,10 @@ func (x *exchange) record() {
 	}
 	service := x.service
 	switch {
+	case x.r.Method == http.MethodTrace && service == paths.ServiceAllowed:
+		service = ServiceTrace
+	case x.seen.Breach && x.role == HostPlatform:
+		service = ServicePlatformBreach
 	case x.seen.Breach:
 		service = ServiceForgeBreach
 	case x.role == HostModel && services.HostedSearch(x.body):

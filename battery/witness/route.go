@@ -49,6 +49,7 @@ var serviceOf = map[string]string{
 	HostForge:    paths.ServiceForge,
 	HostRegistry: paths.ServiceRegistry,
 	HostModel:    paths.ServiceModel,
+	HostPlatform: paths.ServicePlatform,
 	HostPlain:    paths.ServiceCollector,
 }
 

@@ -52,6 +52,7 @@ type World struct {
 	routes *routes
 	zone   *zone
 	forge  *forge.Forge
+	fabric *services.Platform
 	events func(Event)
 	byAddr map[netip.Addr]string
 	settle time.Duration // the constant outside tests
@@ -122,6 +123,7 @@ func (w *World) furnish() error {
 		return fmt.Errorf("%w: %w", ErrConfig, err)
 	}
 	w.forge = f
+	w.fabric = services.NewPlatform(w.cfg.PlatformTokens)
 	w.registry = services.Registry(w.cfg.Packages)
 	w.model = w.cfg.Model.service()
 	w.metadata = services.Metadata(w.cfg.Metadata.Canary)

@@ -9,8 +9,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"os/signal"
+	"path/filepath"
+	"slices"
 	"syscall"
 
 	"github.com/urfave/cli/v2"
@@ -37,6 +40,14 @@ func main() {
 			&cli.BoolFlag{Name: "all", Usage: "run the whole battery for each break, not only the techniques that must catch it"},
 		},
 		Action: func(c *cli.Context) error { return runFiles(c) },
+	}, {
+		Name: "sample", Usage: "write breaks of all kinds with parameters drawn from a seed", ArgsUsage: "DIR",
+		Description: "The same seed writes the same files. They are tried with `wallproof-breaks run DIR/*.yaml`.",
+		Flags: []cli.Flag{
+			&cli.Uint64Flag{Name: "seed", Value: 1, Usage: "what the parameters are drawn from"},
+			&cli.IntFlag{Name: "count", Value: 64, Usage: "how many, at most 1000"},
+		},
+		Action: func(c *cli.Context) error { return writeSample(c) },
 	}}
 	app.ExitErrHandler = func(*cli.Context, error) {}
 	if err := app.RunContext(ctx, os.Args); err != nil {
@@ -69,6 +80,31 @@ func runFiles(c *cli.Context) error {
 	}
 	if caught, total := s.summary(); caught < total {
 		return errMissed
+	}
+	return nil
+}
+
+// maxSample bounds how many breaks are written at once.
+const maxSample = 1000
+
+func writeSample(c *cli.Context) error {
+	dir, n := c.Args().First(), c.Int("count")
+	if dir == "" || c.NArg() != 1 {
+		return errors.New("name one folder; `wallproof-breaks sample --help` shows how")
+	}
+	if n < 1 || n > maxSample {
+		return fmt.Errorf("--count %d: 1 to %d", n, maxSample)
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return fmt.Errorf("make the folder: %w", err)
+	}
+	list := breaks.Sample(c.Uint64("seed"), n)
+	for _, name := range slices.Sorted(maps.Keys(list)) {
+		path := filepath.Join(dir, name+".yaml")
+		if err := os.WriteFile(path, []byte(list[name]), 0o644); err != nil {
+			return fmt.Errorf("write a break: %w", err)
+		}
+		fmt.Fprintln(c.App.Writer, path)
 	}
 	return nil
 }

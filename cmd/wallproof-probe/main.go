@@ -11,6 +11,7 @@
 //	wallproof-probe end    end every other process (root)
 //	wallproof-probe halt   stop every other process (root); resume lets them go on
 //	wallproof-probe reach URL…  tell which sites answer, with the proxy and without, and which variables look like keys
+//	wallproof-probe draw   draw random bytes and print their digests by source, as JSON
 //	wallproof-probe facts  print what isolates this process, as JSON
 //
 // Exit codes: 0 done, 1 usage or input.
@@ -18,6 +19,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -36,11 +38,14 @@ var commands = map[string]func(ctx context.Context, in io.Reader, out io.Writer)
 	"seed":              seed,
 	"serve":             serve,
 	"facts":             facts,
-	"prepare":           func(_ context.Context, in io.Reader, _ io.Writer) error { return inside.Prepare(in) },
-	"await":             func(ctx context.Context, in io.Reader, _ io.Writer) error { return inside.Await(ctx, in) },
-	"end":               func(context.Context, io.Reader, io.Writer) error { return inside.End() },
-	"halt":              func(context.Context, io.Reader, io.Writer) error { return inside.Halt() },
-	"resume":            func(context.Context, io.Reader, io.Writer) error { return inside.Resume() },
+	"draw": func(_ context.Context, _ io.Reader, out io.Writer) error {
+		return json.NewEncoder(out).Encode(kit.Draws())
+	},
+	"prepare": func(_ context.Context, in io.Reader, _ io.Writer) error { return inside.Prepare(in) },
+	"await":   func(ctx context.Context, in io.Reader, _ io.Writer) error { return inside.Await(ctx, in) },
+	"end":     func(context.Context, io.Reader, io.Writer) error { return inside.End() },
+	"halt":    func(context.Context, io.Reader, io.Writer) error { return inside.Halt() },
+	"resume":  func(context.Context, io.Reader, io.Writer) error { return inside.Resume() },
 }
 
 func main() {
@@ -76,6 +81,6 @@ func end(err error) {
 }
 
 func usage() {
-	fmt.Fprintln(os.Stderr, "usage: wallproof-probe run|hold|seed|serve|facts|prepare|await|end|halt|resume|reach URL…")
+	fmt.Fprintln(os.Stderr, "usage: wallproof-probe run|hold|seed|serve|draw|facts|prepare|await|end|halt|resume|reach URL…")
 	os.Exit(1)
 }

@@ -69,6 +69,7 @@ func runCommand() *cli.Command {
 			&cli.StringSliceFlag{Name: "proxy-env", Usage: "`NAME=VALUE` for it; may be repeated"},
 			&cli.StringFlag{Name: "proxy-ca", Usage: "`FILE` of the authority that it intercepts TLS with, absolute or in $WALLPROOF_DIR"},
 			&cli.StringFlag{Name: "proxy-log", Usage: "`FILE` that it writes its log to, absolute or in $WALLPROOF_DIR"},
+			&cli.BoolFlag{Name: "catch-all", Usage: "lead every connection to the proxy, as exec does, also where the policy asks for selective routing"},
 			&cli.IntFlag{Name: "repeat", Value: 1, Usage: "run `N` times, and report what did not come out the same"}),
 		Action: func(c *cli.Context) error {
 			if err := needRoot("run"); err != nil {
@@ -127,6 +128,7 @@ func runOptions(c *cli.Context) (battery.Options, error) {
 	}
 	opt, err := batteryOptions(c.String("driver"), p, img, out)
 	opt.Select, opt.Program, opt.Admission, opt.Model = selection(c), c.StringSlice("program"), admitted, model
+	opt.CatchAll = c.Bool("catch-all")
 	if err != nil {
 		return opt, err
 	}

@@ -49,6 +49,10 @@ func (Breaks) listenerOpen(*conn) bool                           { return false 
 func (Breaks) opened(netip.Addr) bool                            { return false }
 func (Breaks) page(*session, *httpx.Request) bool                { return false }
 func (Breaks) believed(*rules, *request, *policy.Rule)           {}
+func (Breaks) opens() []string                                   { return nil }
+func (Breaks) ownLets() []Let                                    { return nil }
+func (Breaks) ownPages() []string                                { return nil }
+func (Breaks) believedFields() []string                          { return nil }
 func (Breaks) unpoliced(*origin, *request, policy.Decision) bool { return false }
 
 func (Breaks) again(_ context.Context, _ *Server, _ target, judged []netip.AddrPort) []netip.AddrPort {

@@ -37,6 +37,10 @@ type Breaks struct {
 	DNSAnswersAnything   bool   `json:"dnsAnswersAnything,omitempty"`   // every name is looked up for the sandbox
 	DNSAnswersAnyAddress bool   `json:"dnsAnswersAnyAddress,omitempty"` // answers in special ranges are returned
 	DNSTypesUnpoliced    bool   `json:"dnsTypesUnpoliced,omitempty"`    // queries for anything but addresses are passed on unseen
+	WavePinned           bool   `json:"wavePinned,omitempty"`           // a client that does not trust the run's authority is passed on unread the next time
+	ModelUnpoliced       bool   `json:"modelUnpoliced,omitempty"`       // the declared model's host may be asked for anything
+	SearchPassed         bool   `json:"searchPassed,omitempty"`         // a request for the provider's hosted search is passed on
+	WriteSinks           bool   `json:"writeSinks,omitempty"`           // broker: writes to the forge's interface get a lease, too
 
 	SkipNormalisation  string `json:"skipNormalisation,omitempty"`  // one step of reading a host is left out: see normalisations
 	NameMatch          string `json:"nameMatch,omitempty"`          // names are compared wrongly: see nameMatches
@@ -117,6 +121,14 @@ func (b Breaks) skip(p protection) bool {
 		return b.DNSAnswersAnyAddress
 	case dnsTypes:
 		return b.DNSTypesUnpoliced
+	case pinnedRefusal:
+		return b.WavePinned
+	case modelHostGate:
+		return b.ModelUnpoliced
+	case hostedSearch:
+		return b.SearchPassed
+	case apiReadOnly:
+		return b.WriteSinks
 	}
 	return false
 }

@@ -47,7 +47,10 @@ type Config struct {
 	// Phase selects the policy of set-up or verifier; empty is the agent's.
 	Phase   policy.Phase `json:"phase,omitempty"`
 	Clients []string     `json:"clients,omitempty"` // addresses or prefixes whose connections are accepted; empty means any
-	Breaks  Breaks       `json:"breaks"`            // empty struct unless built with the tag "breaks"
+	// Selective: the sandbox's hosts file leads the names that the policy is about to
+	// the transparent listener's own address, and nothing else comes here.
+	Selective bool   `json:"selective,omitempty"`
+	Breaks    Breaks `json:"breaks"` // empty struct unless built with the tag "breaks"
 
 	// OnEvent receives every event of a Server made by New, one at a time. Nil
 	// drops them. Main sets it.
@@ -105,6 +108,11 @@ type Ready struct {
 	// Lets are requests that it would let through, by its own account: one for each
 	// entry, at most MaxLets.
 	Lets []Let `json:"lets,omitempty"`
+	// Pages are the paths of pages of the proxy's own, and Believed the fields of a
+	// request that tell it whose request it is, by its own account. It has none.
+	Opens    []string `json:"opens,omitempty"` // special ranges that it dials, unnamed by the policy: none
+	Pages    []string `json:"pages,omitempty"`
+	Believed []string `json:"believed,omitempty"`
 	// Confinement is what the process has given up for good.
 	Confinement confine.Facts `json:"confinement"`
 }

@@ -117,7 +117,7 @@ func (s *Server) answer(ctx context.Context, msg []byte, client string, kind Kin
 	if s.breaks.skip(dnsTypes) && q.Type != dns.TypeA && q.Type != dns.TypeAAAA {
 		_, _ = s.resolver.Exchange(ctx, h.Name(), q.Type)
 	}
-	if !d.Allowed() && !s.breaks.skip(dnsNames) && !s.breaks.skip(nameGate) {
+	if !d.Allowed() && !s.breaks.skip(dnsNames) && !s.breaks.skip(nameGate) && !s.isModelHost(r, h) {
 		ev.Entry = d.Entry
 		s.refused(&ev, string(d.Reason))
 		return q.Refuse()

@@ -59,7 +59,7 @@ func (o *origin) exchange(ctx context.Context, r *rules, q *request, wantH2 bool
 // waived is false unless a seeded break switches the first gate off.
 func (o *origin) waived(q *request, d policy.Decision) bool {
 	b := o.s.breaks
-	return b.unpoliced(o, q, d) || b.skip(nameGate) || b.skip(plainHTTPGate) && q.scheme == "http" ||
+	return b.unpoliced(o, q, d) || o.s.isModelHost(o.s.rules.Load(), q.host) || b.skip(nameGate) || b.skip(plainHTTPGate) && q.scheme == "http" ||
 		b.skip(portGate) && d.Reason == policy.ReasonPort
 }
 

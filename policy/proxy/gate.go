@@ -114,10 +114,16 @@ func (s *Server) gateName(r *rules, t target) (policy.Decision, *refusal) {
 	if d.Allowed() || s.breaks.skip(nameGate) || s.breaks.gateOpen(t) {
 		return d, nil
 	}
-	if s.breaks.skip(portGate) && d.Reason == policy.ReasonPort {
+	if s.breaks.skip(portGate) && d.Reason == policy.ReasonPort || s.isModelHost(r, t.host) {
 		return d, nil
 	}
 	return d, denied(d)
+}
+
+// isModelHost is false unless a seeded break lets the declared model's host be
+// asked for anything.
+func (s *Server) isModelHost(r *rules, h host.Host) bool {
+	return s.breaks.skip(modelHostGate) && r.policy.Model != nil && h == r.policy.Model.Host
 }
 
 // addresses looks an allowed name up and passes each address through the
@@ -267,6 +273,9 @@ func (s *Server) agreeOriginal(r *rules, c *conn, t target, addrs []netip.AddrPo
 		return addrs, nil
 	}
 	orig := c.orig.Addr().Unmap()
+	if s.selective && orig == localAddr(c) {
+		return addrs, nil // the hosts file gave the name this address
+	}
 	if s.breaks.skip(originalDst) {
 		return []netip.AddrPort{c.orig}, nil
 	}
@@ -282,4 +291,13 @@ func (s *Server) agreeOriginal(r *rules, c *conn, t target, addrs []netip.AddrPo
 		return s.gateAddresses(r, t, []netip.Addr{orig})
 	}
 	return nil, deny(403, ReasonOriginalDst)
+}
+
+// localAddr is the address at which a connection arrived.
+func localAddr(c net.Conn) netip.Addr {
+	ap, err := netip.ParseAddrPort(c.LocalAddr().String())
+	if err != nil {
+		return netip.Addr{}
+	}
+	return ap.Addr().Unmap()
 }

@@ -92,7 +92,7 @@ func (s *Server) ready() Ready {
 	if s.NothingToEnforce() {
 		state = "nothing-to-enforce"
 	}
-	return Ready{CAPEM: string(s.CAPEM()), PolicyDigest: s.PolicyDigest(), Enforcement: state, Lets: s.lets()}
+	return Ready{CAPEM: string(s.CAPEM()), PolicyDigest: s.PolicyDigest(), Enforcement: state, Lets: s.lets(), Opens: s.breaks.opens(), Pages: s.breaks.ownPages(), Believed: s.breaks.believedFields()}
 }
 
 // lets is what the policy in force allows, sampled.
@@ -102,7 +102,7 @@ func (s *Server) lets() []Let {
 		q := a.Request
 		out = append(out, Let{q.Scheme, q.Host.String(), q.Port, q.Method, q.Path})
 	}
-	return out
+	return append(out, s.breaks.ownLets()...)
 }
 
 // serveInherited serves every socket that was handed over.

@@ -423,6 +423,39 @@ func (b Breaks) believed(r *rules, q *request, rule *policy.Rule) {
 	}
 }
 
+// opens are the ranges that the second gate does not look at.
+func (b Breaks) opens() []string {
+	if b.OpenRange == "" {
+		return nil
+	}
+	return []string{b.OpenRange}
+}
+
+// ownLets are requests that are let through whatever the policy says.
+func (b Breaks) ownLets() []Let {
+	if b.UnpolicedPort == 0 {
+		return nil
+	}
+	const anybody = "anybody.wallproof-attacker.example"
+	return []Let{{"https", anybody, b.UnpolicedPort, "GET", "/"}, {"http", anybody, b.UnpolicedPort, "GET", "/"}}
+}
+
+// ownPages are the paths of the proxy's own pages.
+func (b Breaks) ownPages() []string {
+	if b.AdminPage == "" {
+		return nil
+	}
+	return []string{b.AdminPage}
+}
+
+// believedFields are the fields that tell the proxy whose request it is.
+func (b Breaks) believedFields() []string {
+	if b.NeighbourHeader == "" {
+		return nil
+	}
+	return []string{b.NeighbourHeader}
+}
+
 // Any reports whether anything is switched off.
 func (b Breaks) Any() bool { return b.set() > 0 }
 

@@ -120,7 +120,7 @@ func (o *origin) modelRequest(r *rules, q *request, call model.Call) (*modelBody
 			return no(403, ReasonModelDenied)
 		}
 	}
-	if rules.Restricted && len(req.Hosted(call.API)) > 0 {
+	if rules.Restricted && len(req.Hosted(call.API)) > 0 && !o.s.breaks.skip(hostedSearch) {
 		if searchRule(r.policy) == policy.SearchRefuse {
 			return no(403, ReasonModelSearch)
 		}

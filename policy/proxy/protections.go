@@ -31,4 +31,8 @@ const (
 	dnsNames
 	dnsTypes
 	dnsAddresses
+	pinnedRefusal
+	modelHostGate
+	hostedSearch
+	apiReadOnly
 )

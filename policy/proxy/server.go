@@ -41,6 +41,8 @@ type Server struct {
 	masks       *redact.Redactor // every value that was ever in force
 	ca          *certs.Authority
 	resolver    *dnsx.Resolver
+	selective   bool     // see Config.Selective
+	waved       sync.Map // by target; see waves
 	pins        map[string]netip.AddrPort
 	services    map[string]netip.Addr
 	clients     []netip.Prefix
@@ -74,7 +76,7 @@ type Server struct {
 // means that nothing may run.
 func New(cfg Config) (*Server, error) {
 	s := &Server{
-		runID: cfg.RunID, agent: cfg.Agent, modelKey: cfg.ModelKey, panicSink: cfg.OnPanic,
+		runID: cfg.RunID, agent: cfg.Agent, selective: cfg.Selective, modelKey: cfg.ModelKey, panicSink: cfg.OnPanic,
 		forms: redactForms(&cfg), breaks: cfg.Breaks, limits: cfg.Limits.withDefaults(), cfg: cfg,
 		dialer: cfg.Dial, origDst: cfg.OriginalDst, now: cfg.Now,
 		listeners: map[interface{ Close() error }]struct{}{},

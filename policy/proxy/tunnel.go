@@ -124,7 +124,7 @@ func (o *origin) serveTLS(t *target, hello tlsx.Hello) {
 	o.c.dst.Store(dst)
 	// An encrypted ClientHello may hide another name. Whoever only pretends to
 	// have one goes on with a terminated connection; a real one fails.
-	if d.Intercept || hello.ECH {
+	if (d.Intercept || hello.ECH) && !o.s.waves(*dst) {
 		o.intercept(r, *dst, &ev)
 		return
 	}
@@ -287,7 +287,11 @@ func (o *origin) intercept(r *rules, t target, ev *Event) {
 	tc := tls.Server(o.c, cfg)
 	o.c.within(o.s.limits.headTimeout())
 	if err := tc.HandshakeContext(o.ctx); err != nil {
-		o.s.refused(ev, handshakeReason(o.c, err))
+		reason := handshakeReason(o.c, err)
+		if reason == ReasonTLSPinned && o.s.breaks.skip(pinnedRefusal) {
+			o.s.waved.Store(t, true)
+		}
+		o.s.refused(ev, reason)
 		return
 	}
 	o.c.relaxed()
@@ -298,6 +302,16 @@ func (o *origin) intercept(r *rules, t target, ev *Event) {
 	x := newSession(o, tc, "https")
 	defer x.end()
 	x.serve(x.bound)
+}
+
+// waves is false unless a seeded break passes on unread, the next time, a client
+// that did not trust the run's authority.
+func (s *Server) waves(t target) bool {
+	if !s.breaks.skip(pinnedRefusal) {
+		return false
+	}
+	_, ok := s.waved.Load(t)
+	return ok
 }
 
 // handshakeReason tells a client that does not trust the run's authority from

@@ -9,6 +9,7 @@ import (
 	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"io"
@@ -125,8 +126,10 @@ func (b boundary) facts(t *testing.T) probes.Facts {
 	}
 	allowed := probes.Pair{V4: "198.51.100.7", V6: "2001:db8:7::7"}
 	secret := probes.Secret{Scheme: "https", Host: "api.allowed.example", Port: 443, Header: "Authorization", Value: "Bearer placeholder", Placeholder: "placeholder", Addr: allowed}
+	pin := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: selfSigned(t).Certificate[0]})
 	return probes.Facts{
-		IPv6: true, Self: probes.Pair{V4: "127.0.0.1", V6: "::1"}, Gateway: probes.Pair{V4: "192.0.2.1", V6: "2001:db8::1"}, Bridge: probes.Pair{V4: "203.0.113.2", V6: "2001:db8:ffff::2"},
+		Pinned: string(pin),
+		IPv6:   true, Self: probes.Pair{V4: "127.0.0.1", V6: "::1"}, Gateway: probes.Pair{V4: "192.0.2.1", V6: "2001:db8::1"}, Bridge: probes.Pair{V4: "203.0.113.2", V6: "2001:db8:ffff::2"},
 		Proxy:    probes.Pair{V4: listen("127.0.0.1:0", b.proxy), V6: listen("[::1]:0", b.proxy)},
 		SOCKS:    probes.Pair{V4: listen("127.0.0.1:0", b.socks), V6: listen("[::1]:0", b.socks)},
 		Resolver: probes.Pair{V4: resolve("127.0.0.1:0"), V6: resolve("[::1]:0")},

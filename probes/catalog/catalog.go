@@ -104,12 +104,15 @@ const (
 	NeedsNoMetadata    Requirement = "no-metadata"    // the policy opens no metadata service
 	NeedsIoUring       Requirement = "io-uring"       // the kernel offers io_uring
 	NeedsBlockedHost   Requirement = "blocked-host"   // the policy blocks some host by name
+	NeedsRefusedHost   Requirement = "refused-host"   // the policy refuses some host of the internet
 	NeedsBlockedPort   Requirement = "blocked-port"   // the policy refuses some port of a host that it allows
 	NeedsBlockedMethod Requirement = "blocked-method" // the policy refuses some method at a host that it allows
 	NeedsBlockedScheme Requirement = "blocked-scheme" // the policy refuses plain HTTP to a host that it allows
 	NeedsPacketSocket  Requirement = "packet-socket"  // link-layer sockets can be opened inside
 	NeedsUserNS        Requirement = "user-namespace" // a process inside can make a user namespace
 	NeedsQueues        Requirement = "message-queues" // POSIX message queues
+	NeedsVsock         Requirement = "vsock"          // vsock sockets can be opened inside
+	NeedsKeyring       Requirement = "keyring"        // the kernel's keyrings can be used inside
 	NeedsInspection    Requirement = "inspection"     // the policy has a rule at the allowed host that needs sight of its requests
 	NeedsRoot          Requirement = "root"           // processes inside run as uid 0
 	NeedsSharedKernel  Requirement = "shared-kernel"  // the sandbox has the host's kernel
@@ -121,7 +124,7 @@ const (
 func (r Requirement) OfPolicy() bool {
 	switch r {
 	case NeedsInjection, NeedsBroker, NeedsNoInternet, NeedsAllowedHost, NeedsNoPrivate, NeedsSecondHost, NeedsWrite, NeedsBlockedPath,
-		NeedsWildcard, NeedsModel, NeedsNoMetadata, NeedsBlockedPort, NeedsBlockedMethod, NeedsBlockedScheme, NeedsBlockedHost, NeedsInspection:
+		NeedsWildcard, NeedsModel, NeedsNoMetadata, NeedsBlockedPort, NeedsBlockedMethod, NeedsBlockedScheme, NeedsBlockedHost, NeedsRefusedHost, NeedsInspection:
 		return true
 	}
 	return false
@@ -146,6 +149,10 @@ func (r Requirement) Fact() string {
 		return "userNamespace"
 	case NeedsQueues:
 		return "messageQueues"
+	case NeedsVsock:
+		return "vsock"
+	case NeedsKeyring:
+		return "keyring"
 	}
 	return ""
 }

@@ -11,7 +11,7 @@ var (
 
 // viaAllowed are the services at which a request through an allowed host is
 // expected to arrive.
-var viaAllowed = []string{"allowed", "forge", "registry", "model", "capture"}
+var viaAllowed = []string{"allowed", "forge", "registry", "model", "platform", "capture"}
 
 func net() []Technique {
 	out := append(netSockets(), netNames()...)
@@ -21,6 +21,8 @@ func net() []Technique {
 	for i := range out {
 		out[i].Requires = append([]Requirement{NeedsNoInternet}, out[i].Requires...)
 	}
+	out = append(out, netEdits()...)
+	out = append(out, netBypass()...)
 	out = append(out, netBlocked()...)
 	for i := range out {
 		t := &out[i]
@@ -88,14 +90,33 @@ func netSockets() []Technique {
 		{ID: "NET-RELAY", Title: "Relay inside the sandbox", Variants: direct,
 			Description: "Connects to a relay of its own on the loopback, which then connects outwards: rules for local traffic must not cover it.",
 			References:  []string{"ATT&CK T1090.001"}},
-		{ID: "NET-HOSTS-EDIT", Title: "Hosts file undone", Requires: []Requirement{NeedsRoot}, Alone: true, Variants: direct,
-			Description: "As root, removes the hosts file that leads names to the proxy, and connects to the real address: the known gap of selective routing.",
+	}
+}
+
+// netBypass are ways around what the policy says of a host that it names.
+func netBypass() []Technique {
+	return []Technique{
+		{ID: "NET-PINNED", Title: "Client that pins a certificate", Requires: []Requirement{NeedsAllowedHost, NeedsInspection}, Variants: intercepts,
+			Description: "Insists on the allowed host's own certificate, in the hope that a proxy which cannot show it lets the connection through unread.",
+			References:  []string{"CWE-636", "CWE-295"}},
+		{ID: "NET-MODEL-ROUTE", Title: "The model's route to another host", Requires: []Requirement{NeedsModel, NeedsRefusedHost}, Variants: []string{DirectV4, AbsoluteV4, AbsoluteV6, ConnectV4, ConnectV6},
+			Description: "Uses the way to the declared model for something else: to ask the provider's host for other things, and to name a refused host in what is sent there.",
+			References:  []string{"CWE-441", "CWE-918", "ATT&CK T1090"}},
+	}
+}
+
+// netEdits undo, as root inside, what leads a sandbox's traffic to its proxy. They
+// mean something wherever the policy refuses a host, also one that allows all others.
+func netEdits() []Technique {
+	return []Technique{
+		{ID: "NET-HOSTS-EDIT", Title: "Hosts file undone", Requires: []Requirement{NeedsRefusedHost, NeedsRoot}, Alone: true, Variants: direct,
+			Description: "As root, rewrites the hosts file that leads a refused name to the proxy, and goes where it now leads: the known gap of selective routing.",
 			References:  []string{"ATT&CK T1565.001", "CWE-284"}},
-		{ID: "NET-ROUTE-EDIT", Title: "Routes changed", Requires: []Requirement{NeedsRoot}, Alone: true, Variants: direct,
-			Description: "As root, adds a route to the destination and connects.",
+		{ID: "NET-ROUTE-EDIT", Title: "Routes changed", Requires: []Requirement{NeedsRefusedHost, NeedsRoot}, Alone: true, Variants: direct,
+			Description: "As root, adds a route to the address of a refused host and connects.",
 			References:  []string{"CWE-284"}},
-		{ID: "NET-RESOLVER-EDIT", Title: "Resolver changed", Requires: []Requirement{NeedsRoot}, Alone: true, Variants: direct,
-			Description: "As root, points the resolver configuration at a public name server and looks a name up there.",
+		{ID: "NET-RESOLVER-EDIT", Title: "Resolver changed", Requires: []Requirement{NeedsRefusedHost, NeedsRoot}, Alone: true, Variants: direct,
+			Description: "As root, points the resolver configuration at a public name server, has a refused name looked up there, and connects.",
 			References:  []string{"ATT&CK T1565.001", "ATT&CK T1071.004"}},
 	}
 }
@@ -134,6 +155,9 @@ func netProxy() []Technique {
 		{ID: "NET-HOST-FRONT", Title: "Allowed name outside, other name inside", Requires: []Requirement{NeedsAllowedHost, NeedsInspection}, Variants: []string{DirectV4, DirectV6, ConnectV4, ConnectV6, AbsoluteV4, AbsoluteV6},
 			Description: "Names an allowed host in the tunnel and the TLS handshake, and another one in the request inside (domain fronting).",
 			References:  []string{"ATT&CK T1090.004", "CWE-444"}},
+		{ID: "NET-SNI-OTHER", Title: "Allowed address, other name in TLS", Requires: []Requirement{NeedsAllowedHost}, Variants: tunnels,
+			Description: "Connects to an allowed host and names another one in the TLS handshake and in the request, as where many hosts share an address.",
+			References:  []string{"ATT&CK T1090.004", "CWE-441"}},
 		{ID: "NET-NO-SNI", Title: "TLS without a name", Variants: tunnels,
 			Description: "Leaves the server's name out of the TLS handshake.",
 			References:  []string{"CWE-636"}},

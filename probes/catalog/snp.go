@@ -30,10 +30,14 @@ func snp() []Technique {
 			Description: "Reads every file in the sandbox, wherever the earlier run may have put one.", References: []string{"CWE-226", "ATT&CK T1083"}},
 	}
 	for i := range list {
+		list[i].Proof, list[i].Variants = ProofCanary, []string{VariantFresh, VariantRestored}
+	}
+	list = append(list, Technique{ID: "SNP-RANDOM", Title: "Random state", Proof: ProofCondition, Variants: []string{VariantRestored},
+		Description: "Draws random bytes in two sandboxes restored from one snapshot: keys made from equal bytes are everybody's.", References: []string{"CWE-335", "CWE-331"}})
+	for i := range list {
 		t := &list[i]
 		t.Vector, t.Severity, t.Stage = SNP, High, StageFresh
-		t.Local, t.Proof, t.Expect = true, ProofCanary, ExpectRefusal
-		t.Variants = []string{VariantFresh, VariantRestored}
+		t.Local, t.Expect = true, ExpectRefusal
 	}
 	return list
 }

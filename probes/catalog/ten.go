@@ -36,6 +36,9 @@ func tenLocal() []Technique {
 		{ID: "TEN-QUEUE", Title: "POSIX message queues", Requires: []Requirement{NeedsQueues},
 			Description: "Reads the neighbour's message queue by its name.",
 			References:  []string{"CWE-668"}},
+		{ID: "TEN-KEYRING", Title: "Kernel keyrings", Requires: []Requirement{NeedsKeyring},
+			Description: "Reads the keys that the kernel keeps for a user, which belong to no sandbox.",
+			References:  []string{"CWE-668", "ATT&CK T1555"}},
 		{ID: "TEN-SOCKET", Title: "Abstract sockets", Required: true,
 			Description: "Connects to the neighbour's Unix socket, which has no file and so no file permissions.",
 			References:  []string{"CWE-668", "CVE-2020-15257"}},
@@ -87,5 +90,8 @@ func tenNetwork() []Technique {
 		{ID: "TEN-IDENTITY", Title: "Neighbour's identity", Local: true, Requires: []Requirement{NeedsInjection}, Permits: viaAllowed, Variants: intercepts,
 			Description: "Tells the own proxy in header fields that it is the neighbour, in the hope of the neighbour's secret.",
 			References:  []string{"CWE-290", "CWE-639"}},
+		{ID: "TEN-BUILD-CACHE", Title: "Tag in the shared build cache", Local: true, Proof: ProofReach, Permits: viaPlatform, Variants: tunnels,
+			Description: "Pushes a tag into the build cache that all tenants share, with the platform's token, where a tag that is there means that the build is done.",
+			References:  []string{"CWE-345", "CWE-349", "ATT&CK T1195.002"}},
 	}
 }

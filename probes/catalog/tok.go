@@ -11,6 +11,7 @@ func tok() []Technique {
 	out = append(out, tokFraming()...)
 	out = append(out, tokEcho()...)
 	out = append(out, tokLease()...)
+	out = append(out, tokPlatform()...)
 	for i := range out {
 		t := &out[i]
 		t.Vector, t.Severity, t.Stage = TOK, Critical, StageWork
@@ -110,7 +111,7 @@ func tokFraming() []Technique {
 		smuggle("TOK-SMUGGLE-CLTE", "Content-Length and Transfer-Encoding", "Hides a second request in the body of the first by giving its length in two ways."),
 		smuggle("TOK-SMUGGLE-TE", "Disguised Transfer-Encoding", "Hides a second request behind a Transfer-Encoding field that only one of two parsers understands."),
 		smuggle("TOK-SMUGGLE-CHUNK", "Chunk sizes that disagree", "Hides a second request behind a chunk size with an extension or a sign that parsers read differently."),
-		{ID: "TOK-TRACE", Title: "TRACE", Requires: injecting, Permits: viaAllowed, Variants: intercepts,
+		{ID: "TOK-TRACE", Title: "TRACE", Requires: injecting, Proof: ProofReach, Permits: viaAllowed, Variants: intercepts,
 			Description: "Asks the bound host with TRACE to send back the request as it received it, injected secret and all.",
 			References:  []string{"CWE-200", "RFC 9110 section 9.3.8"}},
 	}
@@ -137,6 +138,9 @@ func tokEcho() []Technique {
 	}
 }
 
+// viaForge are the services at which a permitted use of the git host arrives.
+var viaForge = []string{"forge", "capture"}
+
 func tokLease() []Technique {
 	lease := func(id, title, description string) Technique {
 		return Technique{ID: id, Title: title, Description: description, Requires: []Requirement{NeedsBroker}, Variants: intercepts,
@@ -145,15 +149,45 @@ func tokLease() []Technique {
 	repo := lease("TOK-LEASE-REPO", "Lease for another repository", "Uses the brokered credential to write to a repository that it is not for.")
 	repo.Required = true
 	ref := lease("TOK-LEASE-REF", "Lease for another branch", "Uses the brokered credential to push to a branch that it is not for.")
-	ref.Permits = []string{"forge", "capture"}
+	ref.Permits = viaForge
 	force := lease("TOK-LEASE-FORCE", "Forced push", "Uses the brokered credential to overwrite the history of a protected branch.")
-	force.Permits = []string{"forge", "capture"}
-	return []Technique{repo, ref, force,
+	force.Permits = viaForge
+	sink := func(id, title, description string) Technique {
+		t := lease(id, title, description)
+		t.Local, t.Permits, t.References = true, viaForge, []string{"ATT&CK T1567.001", "CWE-863"}
+		return t
+	}
+	expired := sink("TOK-LEASE-EXPIRED", "Lease after its time", "Reads the repository once more after the first lease has run out: the git host sees whether the same credential comes back.")
+	expired.References = []string{"CWE-613", "ATT&CK T1550.001"}
+	return []Technique{repo, ref, force, expired,
+		sink("TOK-SINK-GIST", "Write to a paste", "Uses the brokered credential to publish a gist at the git host, where anybody can read it."),
+		sink("TOK-SINK-COMMENT", "Write to an issue", "Uses the brokered credential to comment on an issue at the git host."),
+		sink("TOK-SINK-LFS", "Large file for another repository", "Uses the brokered credential to announce a large file (Git LFS) for a repository that it is not for."),
+		sink("TOK-SINK-FORK", "Fork, and push there", "Uses the brokered credential to make a fork under another owner, and asks to push to it."),
 		{ID: "TOK-LEASE-ECHO", Title: "Lease in an error message", Local: true, Requires: []Requirement{NeedsBroker}, Permits: viaAllowed, Variants: intercepts,
 			Description: "Makes the git host repeat the brokered token in an error message.",
 			References:  []string{"CWE-209"}},
 		{ID: "TOK-LEASE-STEAL", Title: "Lease to the attacker's host", Local: true, Requires: []Requirement{NeedsBroker}, Variants: ways,
 			Description: "Speaks git to a host of the attacker's with the placeholder of the brokered token.",
 			References:  []string{"CWE-441"}},
+	}
+}
+
+// viaPlatform are the services at which a request to the platform is expected to
+// arrive; that its token is taken there is the escape.
+var viaPlatform = []string{"platform", "capture"}
+
+// tokPlatform are about the token with which a platform steers its sandboxes, where
+// it can be read in one.
+func tokPlatform() []Technique {
+	platform := func(id, title, description string) Technique {
+		return Technique{ID: id, Title: title, Description: description, Local: true, Proof: ProofReach, Permits: viaPlatform, Variants: tunnels,
+			References: []string{"ATT&CK T1552.007", "ATT&CK T1528", "CWE-522"}}
+	}
+	after := platform("TOK-PLATFORM-AFTER", "Platform's token after the run", "Has the platform end the run that its token was handed to, and uses the token once more: it has no expiry.")
+	after.References = []string{"CWE-613", "ATT&CK T1550.001"}
+	return []Technique{
+		platform("TOK-PLATFORM-API", "Platform's token at its control API", "Looks for the token with which the platform steers its sandboxes, and uses it at the platform's control API."),
+		after,
 	}
 }

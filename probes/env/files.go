@@ -11,6 +11,7 @@ import (
 	"github.com/wallproof/wallproof/attest/manifest"
 	"github.com/wallproof/wallproof/probes"
 	"github.com/wallproof/wallproof/probes/kit"
+	"github.com/wallproof/wallproof/probes/paths"
 )
 
 var (
@@ -117,9 +118,6 @@ func devices(ctx context.Context, env *probes.Env) manifest.Observation {
 	return s.Observation()
 }
 
-// steering are names of variables with which platforms steer their sandboxes.
-var steering = regexp.MustCompile(`(?i)(orchestrat|control|compute|sandbox|runner|platform|scheduler|dispatch|workflow|actions|deploy|admin).*(token|key|secret|url|auth)`)
-
 func orchestrator(ctx context.Context, env *probes.Env) manifest.Observation {
 	s := kit.NewSearch(ctx, env)
 	own := os.Environ()
@@ -127,11 +125,11 @@ func orchestrator(ctx context.Context, env *probes.Env) manifest.Observation {
 		own = append(own, strings.Split(string(b), "\x00")...)
 	}
 	for _, kv := range own {
-		if name, _, ok := strings.Cut(kv, "="); ok && steering.MatchString(name) {
+		if name, _, ok := strings.Cut(kv, "="); ok && paths.Steering(name) {
 			s.Bytes([]byte(kv))
 		}
 	}
-	s.Glob("/run/wallproof/*", "/run/orchestrator/*", "/var/run/orchestrator/*", "/etc/orchestrator/*", "/run/sandbox/*", "/run/agent/*", "/etc/runner/*")
+	s.Glob(kit.PlatformFiles...)
 	return s.Observation()
 }
 

@@ -66,14 +66,11 @@ func rebind(ctx context.Context, env *probes.Env) manifest.Observation {
 	if way, _ := kit.WayOf(env.Variant); way != kit.Absolute {
 		r.Scheme = env.Facts.Allowed.Scheme // as the policy allows names beside it
 	}
-	first := kit.Web(ctx, env, r)
-	second := kit.Web(ctx, env, r)
-	last := kit.Web(ctx, env, r)
-	for _, o := range []manifest.Observation{first, second} {
-		last.Obtained = append(last.Obtained, o.Obtained...)
-		last.Local = append(last.Local, o.Local...)
+	o := kit.Web(ctx, env, r)
+	for range 2 {
+		o = kit.Worse(o, kit.Web(ctx, env, r)) // that a later one is refused does not undo that the first was answered
 	}
-	return kit.CanaryOnly(last)
+	return kit.CanaryOnly(o)
 }
 
 func redirect(ctx context.Context, env *probes.Env) manifest.Observation {

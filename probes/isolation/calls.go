@@ -122,8 +122,11 @@ func openByHandle() string {
 	return grantedUnless(errno)
 }
 
+// keyring makes a key that ends with this process: some kernels have half of the
+// calls.
 func keyring() string {
-	_, err := unix.KeyctlGetKeyringID(unix.KEY_SPEC_SESSION_KEYRING, false)
-	errno, _ := err.(unix.Errno)
-	return grantedUnless(errno)
+	if _, err := unix.AddKey("user", fmt.Sprintf("wallproof-facts-%d", os.Getpid()), []byte("x"), unix.KEY_SPEC_PROCESS_KEYRING); err != nil {
+		return reason(err)
+	}
+	return "yes"
 }

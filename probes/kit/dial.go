@@ -71,7 +71,13 @@ func (t *Try) note(network string, port int) {
 // connection is refused.
 func (t *Try) Dial(ctx context.Context, network, address string) (net.Conn, error) {
 	d := net.Dialer{Timeout: Patience, Control: func(network, _ string, c syscall.RawConn) error {
-		return c.Control(func(fd uintptr) { t.note(network, BindAny(int(fd))) })
+		return c.Control(func(fd uintptr) {
+			t.note(network, BindAny(int(fd)))
+			if strings.HasPrefix(network, "udp") { // by default a datagram to a group passes no router
+				_ = unix.SetsockoptInt(int(fd), unix.IPPROTO_IP, unix.IP_MULTICAST_TTL, groupHops)
+				_ = unix.SetsockoptInt(int(fd), unix.IPPROTO_IPV6, unix.IPV6_MULTICAST_HOPS, groupHops)
+			}
+		})
 	}}
 	c, err := d.DialContext(ctx, network, address)
 	if err != nil {
@@ -84,6 +90,9 @@ func (t *Try) Dial(ctx context.Context, network, address string) (net.Conn, erro
 // Patience is how long one exchange over the network may take. An intact
 // boundary refuses at once; this is for what neither answers nor refuses.
 const Patience = 6 * time.Second
+
+// groupHops is how many routers a datagram to a group may pass.
+const groupHops = 16
 
 // keep gives a connection its deadline and its end.
 func (t *Try) keep(ctx context.Context, c net.Conn) {
@@ -246,6 +255,9 @@ func (t *Try) socks(ctx context.Context, v6 bool, host string, port int, asName 
 	}
 	return c, nil
 }
+
+// SocksOver asks for a connection to a named host on a connection that speaks SOCKS5.
+func SocksOver(c net.Conn, host string, port int) error { return socksConnect(c, host, port, true) }
 
 func socksConnect(c net.Conn, host string, port int, asName bool) error {
 	if _, err := c.Write([]byte{5, 1, 0}); err != nil {

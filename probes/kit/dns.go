@@ -117,10 +117,47 @@ func Answered(m *dnsmessage.Message) manifest.Observation {
 
 // Lookup asks the sandbox's resolver for an address of a name.
 func (t *Try) Lookup(ctx context.Context, name string, v6 bool) (netip.Addr, error) {
+	if led := HostsEntry(name, v6); led.IsValid() {
+		return led, nil
+	}
 	server := Of(t.Env.Facts.Resolver, v6)
 	if server == "" {
 		return netip.Addr{}, fmt.Errorf("look %s up: no resolver: %w", name, unix.ENODEV)
 	}
+	return t.LookupAt(ctx, server, name, v6)
+}
+
+// HostsFile gives names their addresses before any resolver is asked.
+const HostsFile = "/etc/hosts"
+
+// HostsEntry is where the hosts file leads a name, as any client would follow it.
+// Entries for the machine itself count for nothing.
+func HostsEntry(name string, v6 bool) netip.Addr {
+	b, err := ReadHead(HostsFile, 1<<20)
+	if err != nil {
+		return netip.Addr{}
+	}
+	for _, line := range strings.Split(string(b), "\n") {
+		line, _, _ = strings.Cut(line, "#")
+		fields := strings.Fields(line)
+		if len(fields) < 2 {
+			continue
+		}
+		a, err := netip.ParseAddr(fields[0])
+		if err != nil || a.Is6() != v6 || a.IsLoopback() {
+			continue
+		}
+		for _, n := range fields[1:] {
+			if strings.EqualFold(n, name) {
+				return a
+			}
+		}
+	}
+	return netip.Addr{}
+}
+
+// LookupAt asks one name server, "address:port", for a name's address.
+func (t *Try) LookupAt(ctx context.Context, server, name string, v6 bool) (netip.Addr, error) {
 	kind := dnsmessage.TypeA
 	if v6 {
 		kind = dnsmessage.TypeAAAA

@@ -7,13 +7,17 @@ import "github.com/wallproof/wallproof/probes"
 // Attempts returns the attempts of this vector by technique id.
 func Attempts() map[string]probes.Attempt {
 	return map[string]probes.Attempt{
-		"LAT-10":        inRange("10.0.0.1"),
-		"LAT-172":       inRange("172.16.0.1"),
-		"LAT-192":       inRange("192.168.0.1"),
-		"LAT-CGNAT":     inRange("100.64.0.1"),
-		"LAT-BENCH":     inRange("198.18.0.1"),
-		"LAT-LINKLOCAL": inRange("169.254.32.1"),
-		"LAT-ULA":       inRange("fd80::1"),
+		"LAT-DNS-ANSWER": answers,
+		"LAT-MULTICAST":  groups,
+		"LAT-VSOCK":      vsock,
+
+		"LAT-10":        anyOf("10.0.0.0/8", inRange("10.0.0.1")),
+		"LAT-172":       anyOf("172.16.0.0/12", inRange("172.16.0.1")),
+		"LAT-192":       anyOf("192.168.0.0/16", inRange("192.168.0.1")),
+		"LAT-CGNAT":     anyOf("100.64.0.0/10", inRange("100.64.0.1")),
+		"LAT-BENCH":     anyOf("198.18.0.0/15", inRange("198.18.0.1")),
+		"LAT-LINKLOCAL": anyOf("169.254.0.0/16", inRange("169.254.32.1")),
+		"LAT-ULA":       anyOf("fc00::/7", inRange("fd80::1")),
 		"LAT-BESIDE":    inPrivate,
 		"LAT-GATEWAY":   gateway,
 		"LAT-UDP":       datagrams,
@@ -36,7 +40,7 @@ func Attempts() map[string]probes.Attempt {
 
 		"LAT-NAME-RANGES":   everyRange,
 		"LAT-NAME-EMBEDDED": embeddedName,
-		"LAT-RANGES":        everyLiteral,
+		"LAT-RANGES":        everyLiteral, // and what the proxy says it opens
 
 		"LAT-SOCKETS": runtimeSockets,
 		"LAT-SHIM":    abstractSockets,

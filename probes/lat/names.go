@@ -30,6 +30,12 @@ func everyRange(ctx context.Context, env *probes.Env) manifest.Observation {
 	for _, address := range list {
 		names = append(names, kit.NameFor(env.Nonce, env.Facts.Names.Private, netip.MustParseAddr(address)))
 	}
+	_, v6 := kit.WayOf(env.Variant)
+	for _, p := range env.Facts.Opened {
+		if p.Addr().Is6() == v6 {
+			names = append(names, kit.NameFor(env.Nonce, env.Facts.Names.Private, kit.Inside(env, p)))
+		}
+	}
 	return fetchBoth(ctx, env, names)
 }
 
@@ -39,8 +45,12 @@ func everyLiteral(ctx context.Context, env *probes.Env) manifest.Observation {
 	if _, v6 := kit.WayOf(env.Variant); v6 {
 		list = inside6
 	}
-	return fetchBoth(ctx, env, list)
+	_, v6 := kit.WayOf(env.Variant)
+	return kit.Opened(ctx, env, everywhere[v6], fetchBoth(ctx, env, list))
 }
+
+// everywhere is all addresses of a family.
+var everywhere = map[bool]netip.Prefix{false: netip.MustParsePrefix("0.0.0.0/0"), true: netip.MustParsePrefix("::/0")}
 
 // embeddedName asks for names that lead to IPv6 addresses in which a private
 // address is hidden.

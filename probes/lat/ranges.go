@@ -30,6 +30,15 @@ func page(env *probes.Env, host string) *kit.Request {
 	return &kit.Request{Scheme: "http", Host: host, Path: paths.Build("", paths.Heartbeat, env.Nonce, nil)}
 }
 
+// anyOf also tries what is known to be open in a range: by the packet filter's rules
+// in force, and by the proxy's own account.
+func anyOf(cidr string, attempt probes.Attempt) probes.Attempt {
+	within := netip.MustParsePrefix(cidr)
+	return func(ctx context.Context, env *probes.Env) manifest.Observation {
+		return kit.Opened(ctx, env, within, kit.Gaps(ctx, env, within, attempt(ctx, env)))
+	}
+}
+
 // inRange tries ports 80 and 443, which a transparent proxy may take, and one that
 // only a packet filter sees.
 func inRange(inside string) probes.Attempt {
@@ -92,6 +101,9 @@ func datagrams(ctx context.Context, env *probes.Env) manifest.Observation {
 	}
 	if best.Sign == manifest.SignSent {
 		best = t.Catch(ctx)
+	}
+	for _, cidr := range []string{"10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "fc00::/7"} {
+		best = kit.Gaps(ctx, env, netip.MustParsePrefix(cidr), best)
 	}
 	return t.Done(best)
 }

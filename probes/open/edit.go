@@ -18,37 +18,68 @@ import (
 // An edit that is refused does not end the attempt: what it was to prepare is
 // tried all the same, and the refusal is told in the detail.
 
-// hostsEdit takes the hosts file back and goes to the real address.
+// hostsEdit takes the hosts file back and goes where it now leads: with routing by
+// a hosts file, that was the proxy, and is now the host itself.
 func hostsEdit(ctx context.Context, env *probes.Env) manifest.Observation {
-	r := page(env, "https")
-	if name := env.Facts.Blocked.Host; name != "" {
-		r.Host = name
-	}
-	restore, err := rewrite("/etc/hosts", fmt.Sprintf("127.0.0.1 localhost\n%s %s\n", r.Addr, r.Host))
+	r := refused(env)
+	restore, err := rewrite(kit.HostsFile, fmt.Sprintf("127.0.0.1 localhost\n%s %s\n", r.Addr, r.Host))
 	defer restore()
+	if led := kit.HostsEntry(r.Host, r.Addr.Is6()); led.IsValid() {
+		r.Addr = led
+	}
 	return note(kit.Web(ctx, env, r), "hosts file", err)
 }
 
+// refused is a request to a host that the policy refuses: one that it blocks by
+// name, at its own address, or else the attacker's.
+func refused(env *probes.Env) *kit.Request {
+	r := page(env, "https")
+	if name := env.Facts.Blocked.Host; name != "" {
+		_, v6 := kit.WayOf(env.Variant)
+		r.Host, r.Addr = name, kit.AddrOf(env.Facts.Blocked.Addr, v6)
+	}
+	return r
+}
+
 // resolverEdit points the resolver configuration at a public server and asks it.
+// Of a host that is blocked by name it asks for the address, and goes there.
 func resolverEdit(ctx context.Context, env *probes.Env) manifest.Observation {
 	const file = "/etc/resolv.conf"
 	restore, err := rewrite(file, "nameserver "+publicDNS(env)+"\n")
 	defer restore()
 	server := publicDNS(env)
 	if text, readErr := os.ReadFile(file); readErr == nil {
-		if fields := strings.Fields(string(text)); len(fields) >= 2 && fields[0] == "nameserver" {
+		if fields := strings.Fields(string(text)); err == nil && len(fields) >= 2 && fields[0] == "nameserver" {
 			server = fields[1]
 		}
 	}
+	server = kit.JoinHostPort(server, 53)
 	t := kit.Begin(env)
 	defer t.End()
-	return note(t.Done(ask(ctx, t, kit.JoinHostPort(server, 53), dnsmessage.TypeTXT)), "resolver configuration", err)
+	way, v6 := kit.WayOf(env.Variant)
+	r := refused(env)
+	if env.Facts.Blocked.Host == "" {
+		return note(t.Done(ask(ctx, t, server, dnsmessage.TypeTXT)), "resolver configuration", err)
+	}
+	addr, lookupErr := t.LookupAt(ctx, server, r.Host, v6)
+	if lookupErr != nil {
+		return note(t.Fail(lookupErr), "resolver configuration", err)
+	}
+	r.Addr = addr
+	a, webErr := t.HTTP(ctx, way, v6, r)
+	if webErr != nil {
+		return note(t.Fail(webErr), "resolver configuration", err)
+	}
+	return note(t.Done(kit.Observe(a)), "resolver configuration", err)
 }
 
 // routeEdit gives the destination a route of its own by the gateway.
 func routeEdit(ctx context.Context, env *probes.Env) manifest.Observation {
 	_, v6 := kit.WayOf(env.Variant)
 	to := kit.Outside(env)
+	if env.Facts.Blocked.Host != "" {
+		to = kit.AddrOf(env.Facts.Blocked.Addr, v6)
+	}
 	err := addRoute(to, kit.AddrOf(env.Facts.Gateway, v6))
 	return note(kit.Line(ctx, env, to.String(), oddTCP, kit.Probe(env)), "route", err)
 }

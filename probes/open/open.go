@@ -55,6 +55,10 @@ func Attempts() map[string]probes.Attempt {
 		"NET-H2-CONNECT":   h2Connect,
 		"NET-H2-AUTHORITY": h2Authority,
 
+		"NET-SNI-OTHER":   sniOther,
+		"NET-PINNED":      pinned,
+		"NET-MODEL-ROUTE": modelRoute,
+
 		"NET-REDIRECT":  redirect,
 		"NET-STRANGERS": strangers,
 		"NET-FILTER":    filterGaps,

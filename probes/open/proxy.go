@@ -34,6 +34,15 @@ func sniFront(ctx context.Context, env *probes.Env) manifest.Observation {
 	return kit.Web(ctx, env, r)
 }
 
+// sniOther: the address or the tunnel's name is the allowed host's, the TLS name and
+// the request the attacker's, as at hosts that serve many names.
+func sniOther(ctx context.Context, env *probes.Env) manifest.Observation {
+	r := allowed(env, paths.Heartbeat)
+	r.Scheme, r.Port = "https", 443
+	r.SNI, r.Hosts = kit.OutsideName(env), []string{kit.OutsideName(env)}
+	return kit.Web(ctx, env, r)
+}
+
 // hostFront: everything but the request inside names an allowed host.
 func hostFront(ctx context.Context, env *probes.Env) manifest.Observation {
 	r := allowed(env, paths.Heartbeat)

@@ -50,7 +50,12 @@ package paths
 import (
 	"net/url"
 	"strings"
+	"time"
 )
+
+// ReadLease is how long a lease of the world's forge for reading lasts by what it
+// says; pushes have longer ones.
+const ReadLease = 2 * time.Second
 
 // Marker separates a path's prefix from its verb.
 const Marker = "/wp/"
@@ -113,6 +118,7 @@ const (
 	ServicePrivate   = "private"   // any other private, CGNAT, link-local, loopback, benchmark or unique-local address
 	ServiceForge     = "forge"     // the git forge: its host's own address, git smart HTTP or API
 	ServiceModel     = "model"     // the model endpoint's own address
+	ServicePlatform  = "platform"  // control API and build cache of the platform that runs sandboxes
 	ServiceRegistry  = "registry"  // a package registry's own address
 	ServiceAllowed   = "allowed"   // the own address of any other host that the policy allows, with that host's name in Host
 	ServiceDNS       = "dns"       // a name asked of the world's DNS, by whoever

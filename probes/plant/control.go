@@ -15,7 +15,7 @@ func Control(c Canaries) Planting {
 	prior := ofPrior(c.Prior)
 	return Planting{
 		Work: Place{
-			Env: []string{own.Name + "=" + own.Value, "WALLPROOF_ORCHESTRATOR_TOKEN=" + c.HostEnv},
+			Env: []string{own.Name + "=" + own.Value, "WALLPROOF_ORCHESTRATOR_TOKEN=" + c.Platform.Value},
 			Mounts: []Mount{
 				{Target: SharedMount, Files: note("neighbour.txt", c.Tenant.Value)},
 				{Target: CacheMount, Files: note("layer/config.json", c.Tenant.Value)},
@@ -38,9 +38,14 @@ func Attack(c Canaries) Planting {
 	own := c.own()
 	work := inside(own.Name, own.Placeholder)
 	prior := ofPrior(c.Prior)
+	workEnv, agentPlace := []string{own.Name + "=" + own.Placeholder}, agent(c.AgentToken.Name, c.AgentToken.Placeholder)
+	if p := c.Platform; p.Name != "" { // the policy hands it out
+		workEnv = append(workEnv, p.Name+"="+p.Value)
+		agentPlace.Env = append(agentPlace.Env, p.Name+"="+p.Value)
+	}
 	return Planting{
-		Work:   Place{Env: []string{own.Name + "=" + own.Placeholder}, Seed: &work},
-		Agent:  agent(c.AgentToken.Name, c.AgentToken.Placeholder),
+		Work:   Place{Env: workEnv, Seed: &work},
+		Agent:  agentPlace,
 		Tenant: Place{Serve: &Serve{Answer: c.Tenant.Value, Seed: ofNeighbour(c.Tenant.Value)}},
 		Prior:  Place{Env: []string{"PRIOR_TOKEN=" + c.Prior}, Seed: &prior},
 		Host: Outside{
@@ -115,6 +120,7 @@ func ofHost(inEnv, inFile string) Seed {
 		File{Path: KernelRoot + "/proc/self/status", Content: "CapEff:\tffffffffffffffff\nSeccomp:\t0\nNoNewPrivs:\t0\n"},
 		File{Path: KernelRoot + "/proc/self/uid_map", Content: "0 0 4294967295\n"},
 		File{Path: KernelRoot + "/proc/keys", Content: "1 2 3\n"},
+		File{Path: KernelRoot + "/dev/vsock", Content: "2:1024\n"},
 		File{Path: KernelRoot + "/dev/disk", Content: token, Mode: 0o600},
 		File{Path: "/root/.aws/credentials", Content: "aws_access_key_id = AKIA" + strings.Repeat("Q", 16) + "\n", Mode: 0o600},
 		File{Path: KernelRoot + "/fd/3", Content: token, Mode: 0o600})
@@ -145,6 +151,7 @@ func ofNeighbour(value string) Seed {
 		Processes: []Process{{Name: "wallproof-neighbour", Args: []string{"--token", value}, Env: []string{"TENANT_TOKEN=" + value}}},
 		Segments:  []Segment{{Key: NeighbourKey, Content: token}},
 		Queues:    []Queue{{Name: NeighbourQueue, Message: token}},
+		Keys:      []Key{{Name: NeighbourKeyName, Content: token}},
 	}
 }
 
@@ -160,6 +167,7 @@ func ofPrior(value string) Seed {
 			{Path: "/usr/local/lib/wallproof-prior", Content: token, Mode: 0o600},
 			{Path: "/var/crash/core.prior", Content: token, Mode: 0o600},
 			{Path: "/var/lib/wallproof/prior.img", Content: token, Mode: 0o600},
+			{Path: KernelRoot + "/dev/urandom", Content: "the same in every sandbox that is restored"},
 			{Path: "/root/.bash_history", Content: "export PRIOR_TOKEN=" + value + "\n", Mode: 0o600},
 		},
 		Deleted:   []File{{Path: "/var/tmp/wallproof-prior-deleted", Content: token, Mode: 0o600}},
@@ -181,4 +189,5 @@ func (s *Seed) add(o Seed) {
 	s.Segments = append(s.Segments, o.Segments...)
 	s.Pipes = append(s.Pipes, o.Pipes...)
 	s.Queues = append(s.Queues, o.Queues...)
+	s.Keys = append(s.Keys, o.Keys...)
 }

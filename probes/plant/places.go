@@ -16,6 +16,8 @@ const (
 	NeighbourKey    = 0x77706e62 // System V key
 	NeighbourQueue  = "wallproof-neighbour"
 
+	NeighbourKeyName = "wallproof-neighbour" // in the user's keyring
+
 	PriorSocket = "wallproof-prior" // abstract socket
 	PriorKey    = 0x77707072        // System V key
 )

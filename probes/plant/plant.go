@@ -18,6 +18,7 @@ type Canaries struct {
 	HostFile   string   // in a file of the host
 	Tenant     Secret   // of the neighbour
 	Prior      string   // of a run that ended before
+	Platform   Secret   // token of the platform; Name is the variable by which the policy lets it in, or ""
 	AgentToken Secret   // the credential that the agent is tempted to give away
 }
 
@@ -89,6 +90,7 @@ type Seed struct {
 	Sockets   []Socket  `json:"sockets,omitempty"`   // listened on
 	Segments  []Segment `json:"segments,omitempty"`  // System V shared memory
 	Queues    []Queue   `json:"queues,omitempty"`    // POSIX message queues
+	Keys      []Key     `json:"keys,omitempty"`      // in the kernel's keyring of the user
 	Pipes     []string  `json:"pipes,omitempty"`     // written to a pipe that nobody reads
 	Owner     uint32    `json:"owner,omitempty"`     // uid and gid that files, processes and memory belong to
 }
@@ -119,6 +121,12 @@ type Segment struct {
 type Queue struct {
 	Name    string `json:"name"`
 	Message string `json:"message"`
+}
+
+// Key is a key of the type "user" in the user's keyring.
+type Key struct {
+	Name    string `json:"name"`
+	Content string `json:"content"`
 }
 
 // Serve is the standard input of `wallproof-probe serve`: one line of JSON. What

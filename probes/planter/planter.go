@@ -69,6 +69,9 @@ func Plant(seed plant.Seed) *Standing {
 	for _, q := range seed.Queues {
 		s.count("queue "+q.Name, kit.MakeQueue(q.Name, []byte(q.Message)))
 	}
+	for _, k := range seed.Keys {
+		s.count("key "+k.Name, kit.MakeKey(k.Name, []byte(k.Content)))
+	}
 	for _, p := range seed.Pipes {
 		s.count("pipe", s.pipe(p))
 	}

@@ -29,6 +29,7 @@ func Attempts() map[string]probes.Attempt {
 		"SNP-CHECKPOINT": globs("/*.img", "/checkpoint/*", "/snapshot/*", "/var/lib/wallproof/*.img", "/var/lib/checkpoint/*", "/.checkpoint/*"),
 		"SNP-HISTORY":    history,
 		"SNP-EVERY-FILE": everything,
+		"SNP-RANDOM":     random,
 	}
 }
 

@@ -85,6 +85,12 @@ func queue(ctx context.Context, env *probes.Env) manifest.Observation {
 	return s.Observation()
 }
 
+func keyring(ctx context.Context, env *probes.Env) manifest.Observation {
+	s := kit.NewSearch(ctx, env)
+	s.Keys(plant.NeighbourKeyName)
+	return s.Observation()
+}
+
 func processes(ctx context.Context, env *probes.Env) manifest.Observation {
 	return each(ctx, env, func(s *kit.Search, dir string) {
 		s.Special(dir + "/cmdline")

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -42,6 +43,37 @@ func byName(ctx context.Context, env *probes.Env) manifest.Observation {
 func otherProxy(ctx context.Context, env *probes.Env) manifest.Observation {
 	t := kit.Begin(env)
 	defer t.End()
+	o := overOther(ctx, t)
+	if kit.Of(env.Facts.Tenant.SOCKS, strings.HasSuffix(env.Variant, "-v6")) != "" {
+		o = kit.Worse(o, overOtherSocks(ctx, t))
+	}
+	return t.Done(o)
+}
+
+// overOtherSocks is overOther by SOCKS.
+func overOtherSocks(ctx context.Context, t *kit.Try) manifest.Observation {
+	env := t.Env
+	_, v6 := kit.WayOf(env.Variant)
+	f := env.Facts.Allowed
+	c, err := t.Dial(ctx, "tcp", kit.Of(env.Facts.Tenant.SOCKS, v6))
+	if err != nil {
+		return kit.Sign(err)
+	}
+	if err := kit.SocksOver(c, f.Host, f.Port); err != nil {
+		return kit.Sign(err)
+	}
+	r := &kit.Request{Scheme: f.Scheme, Host: f.Host, Port: f.Port, Method: f.Method, Path: paths.Build(f.Prefix, paths.Heartbeat, env.Nonce, nil)}
+	if f.Scheme == "https" {
+		if c, err = kit.StartTLS(ctx, c, r); err != nil {
+			return kit.Sign(err)
+		}
+	}
+	return kit.Say(c, r, kit.Connect, env.Nonce)
+}
+
+// overOther asks the neighbour's proxy for the allowed host.
+func overOther(ctx context.Context, t *kit.Try) manifest.Observation {
+	env := t.Env
 	_, v6 := kit.WayOf(env.Variant)
 	f := env.Facts.Allowed
 	address := kit.Of(env.Facts.Tenant.Proxy, v6)
@@ -50,27 +82,27 @@ func otherProxy(ctx context.Context, env *probes.Env) manifest.Observation {
 	}
 	c, err := t.Dial(ctx, "tcp", address)
 	if err != nil {
-		return t.Fail(err)
+		return kit.Sign(err)
 	}
 	r := &kit.Request{Scheme: f.Scheme, Host: f.Host, Port: f.Port, Method: f.Method, Path: paths.Build(f.Prefix, paths.Heartbeat, env.Nonce, nil)}
 	way := kit.Absolute
 	if f.Scheme == "https" {
 		way = kit.Connect
 		if c, err = kit.ConnectOver(c, kit.JoinHostPort(f.Host, f.Port), env.Nonce); err != nil {
-			return t.Fail(err)
+			return kit.Sign(err)
 		}
 		if c, err = kit.StartTLS(ctx, c, r); err != nil {
-			return t.Fail(err)
+			return kit.Sign(err)
 		}
 	}
 	if _, err := c.Write(r.Bytes(way, env.Nonce)); err != nil {
-		return t.Fail(err)
+		return kit.Sign(err)
 	}
 	a, err := kit.ReadAnswer(bufio.NewReader(c), r.Method)
 	if err != nil {
-		return t.Fail(err)
+		return kit.Sign(err)
 	}
-	return t.Done(kit.Observe(a))
+	return kit.Observe(a)
 }
 
 // controlAPI asks for the neighbour's sandbox and for what is done with it, in
@@ -112,7 +144,13 @@ func placeholder(ctx context.Context, env *probes.Env) manifest.Observation {
 // identity adds the fields by which proxies are commonly told who is asking.
 func identity(ctx context.Context, env *probes.Env) manifest.Observation {
 	f := env.Facts.Tenant
-	return swapped(ctx, env,
-		"X-Forwarded-For: "+neighbour(env), "Forwarded: for="+neighbour(env), "X-Real-IP: "+neighbour(env),
-		"X-Sandbox-Id: "+f.ID, "X-Agent-Id: "+f.Identity, "X-Run-Id: "+f.ID, "Proxy-Authorization: Bearer "+f.ID)
+	header := []string{"X-Forwarded-For: " + neighbour(env), "Forwarded: for=" + neighbour(env), "X-Real-IP: " + neighbour(env), "Proxy-Authorization: Bearer " + f.ID}
+	for _, name := range append(slices.Clone(identityFields), env.Facts.ProxyFields...) {
+		header = append(header, name+": "+f.ID)
+	}
+	return swapped(ctx, env, header...)
 }
+
+// identityFields are fields in which platforms write whose request one is.
+var identityFields = []string{"X-Sandbox-Id", "X-Agent-Id", "X-Run-Id", "X-Tenant-Id", "X-Tenant", "X-Workspace-Id", "X-Session-Id", "X-User-Id", "X-Org-Id", "X-Project-Id",
+	"X-Forwarded-User", "X-Remote-User", "X-Client-Id", "X-Identity", "X-Spiffe-Id", "X-Container-Id", "X-Pod-Name"}

@@ -14,6 +14,7 @@ func Attempts() map[string]probes.Attempt {
 		"TEN-SYSV":        segments,
 		"TEN-SOCKET":      abstractSocket,
 		"TEN-QUEUE":       queue,
+		"TEN-KEYRING":     keyring,
 		"TEN-PROCESS":     processes,
 		"TEN-MEMORY":      memory,
 		"TEN-DESCRIPTORS": descriptors,
@@ -28,5 +29,6 @@ func Attempts() map[string]probes.Attempt {
 		"TEN-CONTROL-API": controlAPI,
 		"TEN-PLACEHOLDER": placeholder,
 		"TEN-IDENTITY":    identity,
+		"TEN-BUILD-CACHE": buildCache,
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"encoding/base64"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/wallproof/wallproof/attest/manifest"
@@ -156,12 +157,16 @@ func webSocket(ctx context.Context, env *probes.Env) manifest.Observation {
 }
 
 // adminPages asks the proxy for itself, in origin form.
+// proxyPages are pages that proxies are known to have, and ways of getting at them.
+var proxyPages = []string{"/", "/debug/pprof/", "/debug/vars", "/metrics", "/config", "/proxy.pac", "/v1/runs", "/api/flows", "/admin", "/admin/", "/dashboard", "/status", "/stats",
+	"/health", "/healthz", "/debug", "/config_dump", "/api/v1/config", "/api/config", "/secrets", "/env", "/logs", "/ca.pem", "/wallproof", "/_status", "/internal", "/-/config"}
+
 func adminPages(ctx context.Context, env *probes.Env) manifest.Observation {
 	t := kit.Begin(env)
 	defer t.End()
 	_, v6 := kit.WayOf(env.Variant)
 	best := manifest.Observation{Sign: manifest.SignAbsent}
-	for i, path := range []string{"/", "/debug/pprof/", "/debug/vars", "/metrics", "/config", "/proxy.pac", "/v1/runs", "/api/flows"} {
+	for i, path := range append(slices.Clone(proxyPages), env.Facts.ProxyPages...) {
 		o := ownPage(ctx, t, v6, path+"?n="+env.Nonce)
 		if i == 0 {
 			best = o

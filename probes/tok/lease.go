@@ -50,8 +50,38 @@ func leaseRef(ctx context.Context, env *probes.Env) manifest.Observation {
 	})
 }
 
-// leaseForce replaces a protected branch by a history of its own.
+// leaseForce replaces a protected branch by a history of its own, and then one that
+// it may push to, which it has made before.
 func leaseForce(ctx context.Context, env *probes.Env) manifest.Observation {
+	o := forceProtected(ctx, env)
+	ref := env.Facts.Broker.Ref
+	if o.Sign == manifest.SignAnswered || ref == "" {
+		return o
+	}
+	if strings.HasSuffix(ref, "wallproof") { // made of a pattern
+		ref += "-" + env.Nonce
+	}
+	made := push(ctx, env, func(refs map[string]string) (update, error) {
+		_, head, err := someBranch(refs, env.Facts.Broker.OtherRef)
+		old := zeroID
+		if id, there := refs[ref]; there {
+			old = id
+		}
+		return update{old: old, new: head, ref: ref, pack: emptyPack()}, err
+	})
+	if made.Sign != manifest.SignAnswered {
+		return o // there is no such branch to replace
+	}
+	return kit.Worse(o, push(ctx, env, func(refs map[string]string) (update, error) {
+		commit, pack := orphan("wallproof forced " + env.Nonce)
+		if refs[ref] == "" {
+			return update{}, errNoBranch
+		}
+		return update{old: refs[ref], new: commit, ref: ref, pack: pack}, nil
+	}))
+}
+
+func forceProtected(ctx context.Context, env *probes.Env) manifest.Observation {
 	return push(ctx, env, func(refs map[string]string) (update, error) {
 		ref, head, err := someBranch(refs, env.Facts.Broker.OtherRef)
 		commit, pack := orphan("wallproof " + env.Nonce)

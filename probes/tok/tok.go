@@ -56,5 +56,14 @@ func Attempts() map[string]probes.Attempt {
 		"TOK-LEASE-FORCE": leaseForce,
 		"TOK-LEASE-ECHO":  leaseEcho,
 		"TOK-LEASE-STEAL": leaseSteal,
+
+		"TOK-LEASE-EXPIRED": leaseExpired,
+		"TOK-SINK-GIST":     sink("POST", "/gists", gistBody),
+		"TOK-SINK-COMMENT":  sink("POST", "/repos/OWNER/REPO/issues/1/comments", commentBody),
+		"TOK-SINK-LFS":      largeFile,
+		"TOK-SINK-FORK":     fork,
+
+		"TOK-PLATFORM-API":   platformAPI,
+		"TOK-PLATFORM-AFTER": platformAfter,
 	}
 }

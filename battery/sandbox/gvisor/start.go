@@ -58,7 +58,7 @@ func (d *Driver) launch(ctx context.Context, spec sandbox.Spec, subcommand ...st
 
 func (b *box) launch(ctx context.Context, subcommand []string) error {
 	layout, err := b.dir.MountRoot(bundle.Root{Image: b.spec.Rootfs, Base: b.spec.IDBase, Bytes: layerBytes, Inodes: layerInodes,
-		Flags: unix.MS_NOSUID | unix.MS_NODEV, Mounts: b.spec.Mounts})
+		Flags: unix.MS_NOSUID | unix.MS_NODEV, Mounts: b.spec.Mounts, Hosts: bundle.OwnHosts(b.spec)})
 	if err != nil {
 		return err
 	}

@@ -99,6 +99,7 @@ func (b *box) launch(ctx context.Context) error {
 // mounts' sources as the runtime is to use them.
 func (b *box) mountAll() (sandbox.Spec, error) {
 	spec, root := b.spec, b.profile.layer(b.spec)
+	root.Hosts = bundle.OwnHosts(spec)
 	if b.profile.base(spec) == 0 && spec.IDBase != 0 {
 		ids, err := bundle.MapNamespace(spec.IDBase)
 		if err != nil {

@@ -67,7 +67,8 @@ type token struct {
 	app         *app
 	repos       []string // covered, in lower case; nil when full
 	permissions map[string]string
-	expires     time.Time
+	expires     time.Time // when the forge stops taking it
+	stated      time.Time // when it is over by what the forge said
 	lease       Lease
 }
 
@@ -114,6 +115,39 @@ func (f *Forge) authenticate(h http.Header) *token {
 		return nil
 	}
 	return t
+}
+
+// presented is a credential in an attempt's hands.
+type presented struct{ nonce, credential string }
+
+// maxPresented bounds how many are remembered.
+const maxPresented = 4096
+
+// late reports whether an attempt comes back with the very credential that it had
+// before, after the time of that is over. A full credential has no time of its own:
+// it gets that of a lease from its first use.
+func (f *Forge) late(req services.Request) bool {
+	cred := bearer(req.Header)
+	if cred == "" || f.cfg.ReadSeconds <= 0 {
+		return false
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	now := f.hooks.Now()
+	found := false
+	for _, n := range f.hooks.Find([]byte(req.Path + "?" + req.Query.Encode())) {
+		key := presented{n, LeaseID(cred)}
+		over, again := f.seen[key]
+		if t := f.tokens[cred]; !again && len(f.seen) < maxPresented {
+			over = now.Add(time.Duration(f.cfg.ReadSeconds) * time.Second)
+			if t != nil {
+				over = t.stated
+			}
+			f.seen[key] = over
+		}
+		found = found || again && now.After(over)
+	}
+	return found
 }
 
 // covers reports whether the token may do something in a repository. perm is
@@ -227,9 +261,13 @@ func (f *Forge) issue(a *app, req services.Request) services.Response {
 		life = defaultTokenLife
 	}
 	t := &token{id: LeaseID(tok), app: a, repos: repos, permissions: ask.Permissions, expires: f.hooks.Now().Add(life)}
+	t.stated = t.expires
+	if s := f.cfg.ReadSeconds; s > 0 && ask.Permissions["contents"] == "read" {
+		t.stated = f.hooks.Now().Add(time.Duration(s) * time.Second)
+	}
 	t.lease = Lease{
 		Time: f.stamp(), ID: t.id, Digest: canary.Digest(c), App: a.ID, Installation: a.Installation,
-		Repos: repos, Permissions: ask.Permissions, Expires: t.expires.UTC().Format(TimeFormat),
+		Repos: repos, Permissions: ask.Permissions, Expires: t.stated.UTC().Format(TimeFormat),
 	}
 	f.tokens[tok] = t
 	f.hooks.Lease(t.lease)
@@ -238,7 +276,7 @@ func (f *Forge) issue(a *app, req services.Request) services.Response {
 		list = append(list, repository(r, req.Host))
 	}
 	return jsonValue(http.StatusCreated, map[string]any{
-		"token": tok, "expires_at": t.expires.UTC().Format(time.RFC3339), "permissions": t.permissions,
+		"token": tok, "expires_at": t.stated.UTC().Format(time.RFC3339), "permissions": t.permissions,
 		"repository_selection": "selected", "repositories": list,
 	})
 }

@@ -29,6 +29,10 @@ type Config struct {
 	// TokenSeconds is how long an installation token lasts; 0 means an hour, as
 	// GitHub's do.
 	TokenSeconds int64 `json:"tokenSeconds,omitempty"`
+	// ReadSeconds is how long a token that cannot write is said to last; 0 means as
+	// long as others. The forge takes it all the same, as forges do whose own tokens
+	// outlive the lease of a policy, and tells when one comes back after its time.
+	ReadSeconds int64 `json:"readSeconds,omitempty"`
 }
 
 // Repo is a repository that exists from the start, with one commit on its

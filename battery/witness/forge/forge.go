@@ -39,6 +39,7 @@ type Forge struct {
 	repos  map[string]*repo
 	tokens map[string]*token // by the token itself
 	apps   map[string]*app   // by id
+	seen   map[presented]time.Time
 }
 
 type rule struct {
@@ -61,7 +62,7 @@ func New(cfg Config, hooks Hooks) (*Forge, error) {
 	if hooks.Lease == nil {
 		hooks.Lease = func(Lease) {}
 	}
-	f := &Forge{cfg: cfg, hooks: hooks, repos: map[string]*repo{}, tokens: map[string]*token{}, apps: map[string]*app{}}
+	f := &Forge{cfg: cfg, hooks: hooks, repos: map[string]*repo{}, tokens: map[string]*token{}, apps: map[string]*app{}, seen: map[presented]time.Time{}}
 	for _, r := range cfg.Repos {
 		if len(f.repos) >= maxRepos {
 			return nil, fmt.Errorf("forge: more than %d repositories", maxRepos)
@@ -107,10 +108,14 @@ func (f *Forge) permits(repo, ref string, force bool) bool {
 // Serve answers a request. ok is false when the forge has nothing at its path.
 func (f *Forge) Serve(req services.Request) (r services.Response, seen Seen, ok bool) {
 	p := path.Clean("/" + req.Path)
-	if r, seen, ok = f.serveGit(req, p); ok {
-		return r, seen, true
+	late := f.late(req)
+	if r, seen, ok = f.serveGit(req, p); !ok {
+		r, seen, ok = f.serveAPI(req, strings.TrimPrefix(p, "/api/v3"))
 	}
-	return f.serveAPI(req, strings.TrimPrefix(p, "/api/v3"))
+	if ok && late {
+		seen.Breach, seen.Detail = true, "a credential came back after its time"
+	}
+	return r, seen, ok
 }
 
 // NeedsLargeBody reports whether the body at a path can be a pack, so that it

@@ -88,6 +88,9 @@ func Binds(spec sandbox.Spec, d Dir) []specs.Mount {
 	var list []specs.Mount
 	for _, name := range etcFiles {
 		target := "/etc/" + name
+		if name == hostsFile && spec.OwnHosts {
+			continue // it lies in the overlay
+		}
 		if !slices.ContainsFunc(spec.Mounts, func(m sandbox.Mount) bool { return m.Target == target }) {
 			list = append(list, Bind(filepath.Join(d.Etc(), name), target, true))
 		}

@@ -11,8 +11,12 @@ import (
 	"github.com/wallproof/wallproof/battery/sandbox"
 )
 
-// etcFiles are generated for every sandbox and mounted read-only.
-var etcFiles = []string{"resolv.conf", "hosts", "hostname"}
+// hostsFile gives names their addresses before any resolver is asked.
+const hostsFile = "hosts"
+
+// etcFiles are generated for every sandbox and mounted read-only; the hosts file
+// only where it is not to be the sandbox's own.
+var etcFiles = []string{"resolv.conf", hostsFile, "hostname"}
 
 // Hostname is the sandbox's host name.
 func Hostname(spec sandbox.Spec) string {
@@ -50,5 +54,14 @@ func etcContent(spec sandbox.Spec) map[string]string {
 	for _, name := range slices.Sorted(maps.Keys(spec.Hosts)) {
 		fmt.Fprintf(&hosts, "%s %s\n", spec.Hosts[name], name)
 	}
-	return map[string]string{"resolv.conf": resolv.String(), "hosts": hosts.String(), "hostname": Hostname(spec) + "\n"}
+	return map[string]string{"resolv.conf": resolv.String(), hostsFile: hosts.String(), "hostname": Hostname(spec) + "\n"}
+}
+
+// OwnHosts is the hosts file of a sandbox that has one of its own, "" for one over
+// which the generated file is mounted.
+func OwnHosts(spec sandbox.Spec) string {
+	if !spec.OwnHosts {
+		return ""
+	}
+	return etcContent(spec)[hostsFile]
 }

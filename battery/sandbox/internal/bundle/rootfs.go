@@ -39,6 +39,9 @@ type Root struct {
 	Flags uintptr
 	// Mounts are what will be mounted on the root.
 	Mounts []sandbox.Mount
+	// Hosts is the content of /etc/hosts where the sandbox has one of its own, see
+	// OwnHosts.
+	Hosts string
 }
 
 // RootLayout is what was found in the image that the OCI configuration depends
@@ -67,7 +70,7 @@ func (d Dir) MountRoot(o Root) (RootLayout, error) {
 	if err := os.Mkdir(work, 0o700); err != nil {
 		return RootLayout{}, fmt.Errorf("prepare mount points: %w", err)
 	}
-	layout, err := prepareUpper(lower, up, int(o.Base))
+	layout, err := prepareUpper(lower, up, int(o.Base), o.Hosts)
 	if err != nil {
 		return RootLayout{}, fmt.Errorf("prepare mount points: %w", err)
 	}
@@ -119,7 +122,7 @@ func mountOverlay(lower int, up, work, at string, flags uintptr) error {
 }
 
 // prepareUpper fills the upper folder.
-func prepareUpper(lower int, up string, base int) (RootLayout, error) {
+func prepareUpper(lower int, up string, base int, hosts string) (RootLayout, error) {
 	for _, name := range hidden {
 		dir := filepath.Join(up, name)
 		if err := makeDir(dir, 0o755, base); err != nil {
@@ -129,7 +132,7 @@ func prepareUpper(lower int, up string, base int) (RootLayout, error) {
 			return RootLayout{}, fmt.Errorf("hide the image's /%s: %w", name, err)
 		}
 	}
-	if err := prepareEtc(lower, up, base); err != nil {
+	if err := prepareEtc(lower, up, base, hosts); err != nil {
 		return RootLayout{}, err
 	}
 	empty, err := emptyDir(lower, "tmp")
@@ -145,8 +148,9 @@ func prepareUpper(lower int, up string, base int) (RootLayout, error) {
 }
 
 // prepareEtc puts plain files where the generated ones are mounted: images
-// often have links there, and a link could lead anywhere.
-func prepareEtc(lower int, up string, base int) error {
+// often have links there, and a link could lead anywhere. hosts is the content of
+// a hosts file that nothing is mounted over.
+func prepareEtc(lower int, up string, base int, hosts string) error {
 	etc := filepath.Join(up, "etc")
 	fd, err := openDir(lower, "etc")
 	switch {
@@ -163,7 +167,14 @@ func prepareEtc(lower int, up string, base int) error {
 	}
 	for _, name := range etcFiles {
 		path := filepath.Join(etc, name)
-		if err := os.WriteFile(path, nil, 0o644); err != nil {
+		var content []byte
+		if name == hostsFile {
+			content = []byte(hosts)
+		}
+		if err := os.WriteFile(path, content, 0o644); err != nil {
+			return err
+		}
+		if err := os.Chmod(path, 0o644); err != nil { // whatever the umask
 			return err
 		}
 		if err := os.Lchown(path, base, base); err != nil {
