@@ -1,0 +1,204 @@
+package site
+
+import (
+	"net/url"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"golang.org/x/net/html"
+
+	"github.com/wallproof/wallproof/attest/packettest"
+	"github.com/wallproof/wallproof/attest/predicate"
+)
+
+// TestRows: what the trust-boundary page must print, on the page of a packet that
+// really was verified.
+func TestRows(t *testing.T) {
+	out := filepath.Join(t.TempDir(), "site")
+	p := newPacket(t)
+	in := input(p)
+	in.Live = []byte(`{"fabric":{"kernel":"` + packettest.Kernel + `"},"generated":"2026-11-02T12:00:00Z","schema":"wallproof.live/v1"}`)
+	res := build(t, in, out)
+	index := parsePage(t, out, "index.html")
+	record := textOf(find(index, "class", "record"))
+	for _, label := range []string{"Image", "Policy", "Collected", "Valid until", "Signed at", "Signer", "Algorithm", "Transparency", "Attestation", res.Primary.Digest, packettest.ImageDigest, "ECDSA P-256"} {
+		if !strings.Contains(record, label) {
+			t.Errorf("the record does not print %q: %s", label, record)
+		}
+	}
+	// Each invariant has a word, a glyph and a date, and leads to its evidence.
+	items := children(find(find(index, "id", "invariants"), "class", "rows"), "li")
+	if len(items) != len(parts) {
+		t.Fatalf("%d invariants, want %d", len(items), len(parts))
+	}
+	for _, li := range items {
+		chip := find(li, "class", "chip")
+		if chip == nil || find(chip, "class", "glyph") == nil || textOf(chip) == "" {
+			t.Errorf("an invariant without word and glyph: %s", textOf(li))
+		}
+		if strings.Contains(textOf(chip), "Signed") && find(li, "datetime", "") == nil {
+			t.Errorf("a signed invariant without a date: %s", textOf(li))
+		}
+	}
+	caption := textOf(find(find(index, "id", "battery"), "tag", "caption"))
+	for _, w := range []string{"Subject " + packettest.ImageDigest, "Collected ", "Manifest head sha256:"} {
+		if !strings.Contains(caption, w) {
+			t.Errorf("the battery's caption lacks %q: %s", w, caption)
+		}
+	}
+	edges := children(find(index, "class", "edges"), "li")
+	if len(edges) < 6 {
+		t.Errorf("only %d edges", len(edges))
+	}
+	for _, li := range edges {
+		if textOf(find(li, "tag", "p")) == "" || find(li, "class", "code") == nil || find(li, "class", "chip") == nil {
+			t.Errorf("an edge without word, description or reason: %s", textOf(li))
+		}
+	}
+	faq := textOf(find(index, "id", "faq"))
+	for _, q := range []string{"Where does the code run?", "Can the agent exfiltrate anything?", "How are zero escapes shown?", "What signs the evidence?", "What invalidates it?"} {
+		if !strings.Contains(faq, q) {
+			t.Errorf("the questions lack %q", q)
+		}
+	}
+	if fabric := textOf(find(index, "id", "fabric")); !strings.Contains(fabric, "kernel") {
+		t.Errorf("the fabric's row does not say whose kernel: %s", fabric)
+	}
+	gaps := textOf(find(index, "id", "limits"))
+	for _, l := range predicate.DefaultLimits() {
+		if !strings.Contains(gaps, sentence(l)) {
+			t.Errorf("the gaps lack %q", l)
+		}
+	}
+	if !strings.Contains(textOf(find(index, "id", "conditions")), "Fabric drift") {
+		t.Error("fabric drift is not among what withdraws the claim")
+	}
+}
+
+// TestLinks: every address on every page leads to a file of the site, and every
+// fragment to something on it; whether the claim is current or held.
+func TestLinks(t *testing.T) {
+	for _, held := range []bool{false, true} {
+		out := filepath.Join(t.TempDir(), "site")
+		in := input(newPacket(t))
+		if held {
+			in.Verify.PolicyDigest = packettest.OtherDigest
+		}
+		build(t, in, out)
+		n := 0
+		for name := range treeDigests(t, out) {
+			if path.Ext(name) != ".html" || name == "404.html" {
+				continue
+			}
+			each(parsePage(t, out, name), func(e *html.Node) {
+				for _, a := range e.Attr {
+					if a.Key != "href" && a.Key != "src" {
+						continue
+					}
+					n++
+					if fault := follow(t, out, name, a.Val); fault != "" {
+						t.Errorf("%s: %s: %s", name, a.Val, fault)
+					}
+				}
+			})
+		}
+		if n < 100 {
+			t.Errorf("only %d links", n)
+		}
+	}
+}
+
+// follow says why a link of a page leads nowhere, or "".
+func follow(t *testing.T, out, page, link string) string {
+	t.Helper()
+	u, err := url.Parse(link)
+	if err != nil || u.Scheme != "" || u.Host != "" {
+		return "leads out of the site"
+	}
+	to := page
+	if u.Path != "" {
+		to = path.Join(path.Dir(page), u.Path)
+	}
+	if _, err := os.Stat(filepath.Join(out, to)); err != nil {
+		return err.Error()
+	}
+	if u.Fragment != "" && path.Ext(to) == ".html" && find(parsePage(t, out, to), "id", u.Fragment) == nil {
+		return "there is no such place on that page"
+	}
+	return ""
+}
+
+func parsePage(t *testing.T, out, name string) *html.Node {
+	t.Helper()
+	doc, err := html.Parse(strings.NewReader(read(t, out, name)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return doc
+}
+
+func each(n *html.Node, visit func(*html.Node)) {
+	if n == nil {
+		return
+	}
+	if n.Type == html.ElementNode {
+		visit(n)
+	}
+	for c := n.FirstChild; c != nil; c = c.NextSibling {
+		each(c, visit)
+	}
+}
+
+// find returns the first element with an attribute, one of whose words is the
+// value ("" is any); "tag" stands for the element's name.
+func find(n *html.Node, attr, value string) *html.Node {
+	var out *html.Node
+	each(n, func(e *html.Node) {
+		if out != nil {
+			return
+		}
+		if attr == "tag" && e.Data == value {
+			out = e
+		}
+		for _, a := range e.Attr {
+			if out == nil && a.Key == attr && (value == "" || slices.Contains(strings.Fields(a.Val), value)) {
+				out = e
+			}
+		}
+	})
+	return out
+}
+
+func children(n *html.Node, tag string) []*html.Node {
+	var out []*html.Node
+	if n == nil {
+		return nil
+	}
+	for c := n.FirstChild; c != nil; c = c.NextSibling {
+		if c.Type == html.ElementNode && c.Data == tag {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+func textOf(n *html.Node) string {
+	var words []string
+	var walk func(*html.Node)
+	walk = func(n *html.Node) {
+		if n.Type == html.TextNode {
+			words = append(words, strings.Fields(n.Data)...)
+		}
+		for c := n.FirstChild; c != nil; c = c.NextSibling {
+			walk(c)
+		}
+	}
+	if n != nil {
+		walk(n)
+	}
+	return strings.Join(words, " ")
+}
