@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"crypto"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -254,6 +253,6 @@ func perturb(t *testing.T, path string, v reflect.Value) {
 	case v.Kind() == reflect.Slice && v.Type().Elem().Kind() == reflect.String:
 		v.Set(reflect.Append(v, reflect.ValueOf("other").Convert(v.Type().Elem())))
 	default:
-		t.Fatal(fmt.Sprintf("%s: no way to change a %s", path, v.Type()))
+		t.Fatalf("%s: no way to change a %s", path, v.Type())
 	}
 }
