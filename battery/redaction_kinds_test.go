@@ -87,3 +87,11 @@ func TestTranscriptMasked(t *testing.T) {
 		t.Errorf("a transcript beyond its bound ends with %+v", lines[len(lines)-1].Role)
 	}
 }
+
+// A key of several lines among the secrets does not spoil the proof.
+func TestOneWord(t *testing.T) {
+	pem := "-----BEGIN PRIVATE KEY-----\n" + planted + "\n-----END PRIVATE KEY-----\n"
+	if got := oneWord([]string{"operator key", pem, planted, pem}); got != planted {
+		t.Errorf("picked %q", got)
+	}
+}
