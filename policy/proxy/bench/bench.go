@@ -177,6 +177,9 @@ func (b *bench) startContender(kind, who string) (*exec.Cmd, string, error) {
 		if !b.Intercept {
 			args = append(args, "--ignore-hosts", ".*")
 		}
+		if kind == "download" {
+			args = append(args, "--set", "stream_large_bodies=1m") // else it keeps the whole body first
+		}
 		cmd, err := wait(exec.Command("mitmdump", args...), b.Listen)
 		if !b.Intercept {
 			return cmd, b.CA, err
@@ -189,6 +192,7 @@ func (b *bench) startContender(kind, who string) (*exec.Cmd, string, error) {
 func hostOf(addr string) string { h, _, _ := net.SplitHostPort(addr); return h }
 func portOf(addr string) string { _, p, _ := net.SplitHostPort(addr); return p }
 
+// measure measures one contender. The memory is in KiB.
 func (b *bench) measure(kind, who string, length time.Duration, conns int) (result, int64, error) {
 	cmd, ca, err := b.startContender(kind, who)
 	if err != nil {
@@ -226,8 +230,31 @@ func (b *bench) measure(kind, who string, length time.Duration, conns int) (resu
 	if _, err := load(open, request, length/5+time.Millisecond, min(conns, 4), false); err != nil { // warm
 		return result{}, 0, err
 	}
+	before := processorTime(cmd)
 	r, err := load(open, request, length, conns, kind == "download")
+	if r.count > 0 {
+		r.cpu = (processorTime(cmd) - before) / time.Duration(r.count)
+	}
 	return r, memory(cmd), err
+}
+
+// processorTime is what a process has used of the processors, in steps of 10 ms.
+func processorTime(cmd *exec.Cmd) time.Duration {
+	if cmd == nil {
+		return 0
+	}
+	b, err := os.ReadFile("/proc/" + strconv.Itoa(cmd.Process.Pid) + "/stat")
+	if err != nil {
+		return 0
+	}
+	// utime and stime are fields 14 and 15; the name, field 2, may hold spaces.
+	f := strings.Fields(string(b[strings.LastIndexByte(string(b), ')')+1:]))
+	var ticks int64
+	for _, s := range f[11:13] {
+		n, _ := strconv.ParseInt(s, 10, 64)
+		ticks += n
+	}
+	return time.Duration(ticks) * 10 * time.Millisecond
 }
 
 // memory is the resident size of a process in KiB.

@@ -23,7 +23,13 @@ var kinds = []string{"splice", "intercept", "plain", "download"}
 type result struct {
 	rate     float64 // requests a second; MB a second for downloads
 	p50, p99 time.Duration
+	count    int           // requests
+	cpu      time.Duration // of the contender, a request
 }
+
+// patience is how long an answer may take after the time is over: a contender that
+// hangs gets no row, and the others theirs.
+const patience = 30 * time.Second
 
 // load sends requests over keep-alive connections for a while.
 func load(open func() (net.Conn, error), request string, length time.Duration, conns int, bytes bool) (result, error) {
@@ -38,6 +44,7 @@ func load(open func() (net.Conn, error), request string, length time.Duration, c
 		if err != nil {
 			return result{}, err
 		}
+		_ = c.SetDeadline(time.Now().Add(length + patience))
 		opened = append(opened, c)
 	}
 	begin := time.Now()
@@ -74,7 +81,7 @@ func load(open func() (net.Conn, error), request string, length time.Duration, c
 		return result{}, errors.New("nothing was answered")
 	}
 	sort.Slice(all, func(i, j int) bool { return all[i] < all[j] })
-	r := result{rate: float64(len(all)) / took, p50: all[len(all)/2], p99: all[len(all)*99/100]}
+	r := result{count: len(all), rate: float64(len(all)) / took, p50: all[len(all)/2], p99: all[len(all)*99/100]}
 	if bytes {
 		r.rate = float64(total) / 1e6 / took
 	}

@@ -53,6 +53,7 @@ type row struct {
 	rate, ratio        float64
 	p50, p99, p99Ratio float64 // milliseconds; p99Ratio is ours ÷ it
 	memory             float64 // MiB, resident
+	cpu, cpuRatio      float64 // processor time of the contender a request, microseconds; cpuRatio is ours ÷ its
 }
 
 // run measures every contender in each of several rounds, one after another, so
@@ -84,7 +85,7 @@ func run(kinds []string, length time.Duration, conns, rounds int) error {
 					failed[name] = true
 					continue
 				}
-				all[name] = append(all[name], sample{r.rate, ms(r.p50), ms(r.p99), float64(mem) / 1024})
+				all[name] = append(all[name], sample{r.rate, ms(r.p50), ms(r.p99), float64(mem) / 1024, 1000 * ms(r.cpu)})
 			}
 		}
 		for _, name := range who {
@@ -99,7 +100,7 @@ func run(kinds []string, length time.Duration, conns, rounds int) error {
 	return nil
 }
 
-type sample struct{ rate, p50, p99, memory float64 }
+type sample struct{ rate, p50, p99, memory, cpu float64 }
 
 func summary(kind, who string, ours, its []sample) row {
 	pick := func(f func(int) float64) float64 {
@@ -115,12 +116,13 @@ func summary(kind, who string, ours, its []sample) row {
 		rate: pick(func(i int) float64 { return its[i].rate }), ratio: pick(func(i int) float64 { return ours[i].rate / its[i].rate }),
 		p50: pick(func(i int) float64 { return its[i].p50 }), p99: pick(func(i int) float64 { return its[i].p99 }),
 		p99Ratio: pick(func(i int) float64 { return ours[i].p99 / its[i].p99 }), memory: pick(func(i int) float64 { return its[i].memory }),
+		cpu: pick(func(i int) float64 { return its[i].cpu }), cpuRatio: pick(func(i int) float64 { return ours[i].cpu / max(its[i].cpu, 1) }),
 	}
 }
 
 // printHead and print write a table in Markdown, as far as it is known.
 func printHead() error {
-	_, err := fmt.Println("| work | who | rate | p50 ms | p99 ms | MiB | ours ÷ it, rate | ours ÷ it, p99 |\n| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: |")
+	_, err := fmt.Println("| work | who | rate | p50 ms | p99 ms | MiB | CPU µs/req | ours ÷ it, rate | ours ÷ it, p99 | ours ÷ it, CPU |\n| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |")
 	return err
 }
 
@@ -129,7 +131,11 @@ func (r row) print() error {
 	if r.kind == "download" {
 		rate = fmt.Sprintf("%.0f MB/s", r.rate)
 	}
-	_, err := fmt.Printf("| %s | %s | %s | %.2f | %.2f | %.0f | %.2f | %.2f |\n", r.kind, r.who, rate, r.p50, r.p99, r.memory, r.ratio, r.p99Ratio)
+	cpu := "– |"
+	if r.cpu > 0 {
+		cpu = fmt.Sprintf("%.2f |", r.cpuRatio)
+	}
+	_, err := fmt.Printf("| %s | %s | %s | %.2f | %.2f | %.0f | %.0f | %.2f | %.2f | %s\n", r.kind, r.who, rate, r.p50, r.p99, r.memory, r.cpu, r.ratio, r.p99Ratio, cpu)
 	return err
 }
 
