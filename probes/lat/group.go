@@ -38,37 +38,28 @@ func groups(ctx context.Context, env *probes.Env) manifest.Observation {
 	return t.Done(o)
 }
 
-// Ports at which hosts serve their guests over vsock, and the host's address there
-// (vsock(7)).
-var vsockPorts = []uint32{22, 53, 80, 443, 1024, 1025, 2375, 5000, 5252, 8080, 8443, 9999, 10000}
-
 // vsock looks for a socket to the host that no network sees. It sends nothing.
 func vsock(ctx context.Context, env *probes.Env) manifest.Observation {
 	var found []string
 	if b, err := kit.ReadHead(plant.KernelRoot+"/dev/vsock", 256); err == nil { // the control's stand-in
 		found = append(found, "a listener at "+strings.TrimSpace(string(b)))
 	}
-	for _, port := range vsockPorts {
-		if ctx.Err() != nil {
-			break
-		}
-		if connectsToHost(port) {
-			found = append(found, kit.JoinHostPort("the host", int(port)))
-		}
+	if opensVsock() {
+		found = append(found, "a socket towards the host can be opened")
 	}
 	if len(found) == 0 {
-		return manifest.Observation{Sign: manifest.SignAbsent, Detail: "nobody answers at the host's vsock address"}
+		return manifest.Observation{Sign: manifest.SignAbsent, Detail: "no socket towards the host can be opened"}
 	}
 	return manifest.Observation{Sign: manifest.SignReached, Detail: strings.Join(found, " ")}
 }
 
-func connectsToHost(port uint32) bool {
+// opensVsock opens a socket and gives it an address. It connects to nothing: the
+// host is not the battery's to knock at.
+func opensVsock() bool {
 	fd, err := unix.Socket(unix.AF_VSOCK, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return false
 	}
 	defer unix.Close(fd)
-	tv := unix.Timeval{Usec: 200_000}
-	_ = unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_SNDTIMEO, &tv)
-	return unix.Connect(fd, &unix.SockaddrVM{CID: unix.VMADDR_CID_HOST, Port: port}) == nil
+	return unix.Bind(fd, &unix.SockaddrVM{CID: unix.VMADDR_CID_ANY, Port: unix.VMADDR_PORT_ANY}) == nil
 }
