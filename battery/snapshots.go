@@ -173,9 +173,6 @@ func (p *phase) searchRestored(ctx context.Context, driver sandbox.Snapshotter) 
 // twinTechnique is the one for which a second sandbox is restored.
 const twinTechnique = "SNP-RANDOM"
 
-// maxDraws bounds what a twin says.
-const maxDraws = 64 << 10
-
 // twin restores another sandbox from the same snapshot, has it draw random bytes,
 // and ends it.
 func (p *phase) twin(ctx context.Context, driver sandbox.Snapshotter, spec sandbox.Spec, image string) error {

@@ -110,7 +110,7 @@ func latLocal() []Technique {
 		{ID: "LAT-MULTICAST", Title: "Groups of the local network", Expect: ExpectSilence, Variants: direct,
 			Description: "Sends to the groups by which machines of one network find each other: mDNS, LLMNR, SSDP and WS-Discovery.", References: []string{"ATT&CK T1046", "ATT&CK T1557.001", "RFC 6762", "RFC 4795"}},
 		{ID: "LAT-VSOCK", Title: "Socket to the host", Local: true, Proof: ProofCondition, Precondition: true, Requires: []Requirement{NeedsVsock}, Variants: []string{VariantDefault},
-			Description: "Checks whether the host answers over vsock, the socket between a virtual machine and its host that no network sees.", References: []string{"ATT&CK T1611", "CWE-668"}},
+			Description: "Checks whether a vsock socket can be opened: the one between a virtual machine and its host, which no network sees, and sends nothing.", References: []string{"ATT&CK T1611", "CWE-668"}},
 		{ID: "LAT-USERNS", Title: "From a new user namespace", Requires: []Requirement{NeedsUserNS}, Variants: direct,
 			Description: "Connects from a process with a user id and all capabilities of its own making, which a filter by user does not know.", References: []string{"CWE-284"}},
 		{ID: "LAT-TUNNEL", Title: "Packets inside packets", Expect: ExpectSilence, Requires: []Requirement{NeedsRawSocket}, Variants: []string{DirectV4},
