@@ -35,6 +35,9 @@ func (i *inspection) filterLog() {
 	data, err := packet.ReadDocument(i.packet, packet.FilterLogFile)
 	var logged map[string]filterLine
 	if err == nil {
+		err = i.changed(packet.FilterLogFile, data)
+	}
+	if err == nil {
 		logged, err = parseFilterLog(data)
 	}
 	if err != nil {

@@ -88,6 +88,17 @@ func (i *inspection) run(b *predicate.Boundary) {
 	i.documents()
 }
 
+// changed says that a file is no longer what it was when the packet was listed: who
+// can write to the folder could exchange it between the two.
+func (i *inspection) changed(name string, data []byte) error {
+	for _, f := range i.derived.Files {
+		if f.Path == name && digestOf(data) != "sha256:"+f.SHA256 {
+			return fmt.Errorf("%s changed while the packet was read", name)
+		}
+	}
+	return nil
+}
+
 // files compares the packet with the signed index. It is false when the packet
 // cannot be listed: nothing of it is opened then.
 func (i *inspection) files(b *predicate.Boundary) bool {

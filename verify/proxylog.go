@@ -81,6 +81,9 @@ func (i *inspection) loggedDenials() (map[denied]int64, error) {
 	if len(data) > packet.MaxLogBytes {
 		return nil, fmt.Errorf("the proxy's log has more than %d bytes", packet.MaxLogBytes)
 	}
+	if err := i.changed(packet.ProxyLogFile, data); err != nil {
+		return nil, err
+	}
 	if len(data) > 0 && data[len(data)-1] != '\n' {
 		return nil, errors.New("the proxy's log is cut short")
 	}
