@@ -91,8 +91,8 @@ func TestReaderNamesWhatWasDone(t *testing.T) {
 	}{
 		{"nothing", "", ReasonEmpty, 0},
 		{"one line feed", "\n", Reason(canon.ReasonSyntax), 0},
-		{"terminal entry gone", edit(func(l []string) []string { return l[:6] }), ReasonIncomplete, 6},
-		{"half of it", edit(func(l []string) []string { return l[:3] }), ReasonIncomplete, 3},
+		{"B22: terminal entry gone", edit(func(l []string) []string { return l[:6] }), ReasonIncomplete, 6},
+		{"B22: half of it, every link intact", edit(func(l []string) []string { return l[:3] }), ReasonIncomplete, 3},
 		{"last line feed gone", strings.TrimSuffix(string(data), "\n"), ReasonCutLine, 6},
 		{"cut in a line", string(data[:len(data)-40]), ReasonCutLine, 6},
 		{"first line gone", edit(func(l []string) []string { return l[1:] }), ReasonMissing, 0},

@@ -54,7 +54,7 @@ func TestJudge(t *testing.T) {
 		outcome         Outcome
 		reason          string
 	}{
-		{"refused", reach, obs(readProof(proofC)), obs(probe("refused")), nil, Blocked, ReasonRefused},
+		{"B20: refused", reach, obs(readProof(proofC)), obs(probe("refused")), nil, Blocked, ReasonRefused},
 		{"refused and recorded", reach, obs(arrived), obs(probe("refused"), fDeny), nil, Blocked, ReasonFilterDenied},
 		{"a gateway that failed refused nothing", reach, obs(arrived), obs(manifest.Observation{Side: manifest.SideProbe, Sign: "refused", Status: 502, Time: testTime}), nil, Inconclusive, ReasonProbeError},
 		{"a gateway that failed, recorded as failed", reach, obs(arrived), obs(manifest.Observation{Side: manifest.SideProbe, Sign: "refused", Status: 502, Time: testTime}, manifest.Observation{Side: manifest.SideProxy, Verdict: "failed"}), nil, Inconclusive, ReasonProbeError},
@@ -62,7 +62,7 @@ func TestJudge(t *testing.T) {
 		{"refused by 403", reach, obs(arrived), obs(manifest.Observation{Side: manifest.SideProbe, Sign: "refused", Status: 403, Time: testTime}), nil, Blocked, ReasonRefused},
 		{"closed and recorded", reach, obs(arrived), obs(probe("closed"), pDeny), nil, Blocked, ReasonProxyDenied},
 		{"closed and not recorded", reach, obs(arrived), obs(probe("closed"), pAllow), nil, Inconclusive, ReasonNotAttributable},
-		{"block page with status 200 is no reachability", reach, obs(arrived), obs(probe("answered")), nil, Inconclusive, ReasonNotAttributable},
+		{"B21: block page with status 200 is no reachability", reach, obs(arrived), obs(probe("answered")), nil, Inconclusive, ReasonNotAttributable},
 		{"block page, recorded", reach, obs(arrived), obs(probe("answered"), pDeny), nil, Blocked, ReasonProxyDenied},
 		{"proof read", reach, obs(arrived), obs(readProof(proofA)), nil, Escaped, ReasonProof},
 		{"proof of the other phase is no proof", reach, obs(arrived), obs(readProof(proofC)), nil, Inconclusive, ReasonContradiction},
@@ -73,13 +73,13 @@ func TestJudge(t *testing.T) {
 		{"control empty", reach, nil, obs(probe("refused"), fDeny), nil, Inconclusive, ReasonControlSilent},
 		{"control claims without proof", reach, obs(readProof("x")), obs(probe("refused")), nil, Inconclusive, ReasonControlSilent},
 		{"no attempt", reach, obs(arrived), obs(fDeny), nil, Inconclusive, ReasonNoAttempt},
-		{"timeout is not a refusal", reach, obs(arrived), obs(probe("timeout")), nil, Inconclusive, ReasonTimeout},
+		{"B20: timeout is not a refusal", reach, obs(arrived), obs(probe("timeout")), nil, Inconclusive, ReasonTimeout},
 		{"timeout with a counter is still not the expected sign", reach, obs(arrived), obs(probe("timeout"), fDeny), nil, Inconclusive, ReasonTimeout},
 		{"blind, counted", blind, obs(arrived), obs(probe("sent"), fDeny), nil, Blocked, ReasonFilterDenied},
 		{"blind, timeout, counted", blind, obs(arrived), obs(probe("timeout"), fDeny), nil, Blocked, ReasonFilterDenied},
 		{"blind, uncounted", blind, obs(arrived), obs(probe("sent")), nil, Inconclusive, ReasonNotAttributable},
 		{"blind, refused, uncounted", blind, obs(arrived), obs(probe("refused")), nil, Inconclusive, ReasonNotAttributable},
-		{"tool missing", reach, obs(arrived), obs(probe("missing"), fDeny), nil, Inconclusive, ReasonMissing},
+		{"B20: tool missing", reach, obs(arrived), obs(probe("missing"), fDeny), nil, Inconclusive, ReasonMissing},
 		{"crashed", reach, obs(arrived), obs(crashed, fDeny), nil, Inconclusive, ReasonCrashed},
 		{"a refusal beside a crash", reach, obs(arrived), obs(probe("refused"), crashed), nil, Inconclusive, ReasonCrashed},
 		{"unknown sign", reach, obs(arrived), obs(probe("splendid"), fDeny), nil, Inconclusive, ReasonUnknownSign},

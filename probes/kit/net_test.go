@@ -119,7 +119,7 @@ func TestObserve(t *testing.T) {
 	}{
 		{"proof", "HTTP/1.1 200 OK\r\nContent-Length: 34\r\n\r\n" + nonce.AnswerPrefix + testProof, manifest.SignReached, true, false},
 		{"proof in a header", "HTTP/1.1 500 Oh\r\nX: " + nonce.AnswerPrefix + testProof + "\r\nContent-Length: 0\r\n\r\n", manifest.SignReached, true, false},
-		{"block page", "HTTP/1.1 200 OK\r\nContent-Length: 7\r\n\r\nblocked", manifest.SignAnswered, false, false},
+		{"B21: block page", "HTTP/1.1 200 OK\r\nContent-Length: 7\r\n\r\nblocked", manifest.SignAnswered, false, false},
 		{"canary", "HTTP/1.1 200 OK\r\nContent-Length: 40\r\n\r\n" + secret, manifest.SignReached, false, true},
 		{"canary in a trailer", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: X\r\n\r\n1\r\na\r\n0\r\nX: " + secret + "\r\n\r\n", manifest.SignReached, false, true},
 		{"403", "HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n", manifest.SignRefused, false, false},
