@@ -204,9 +204,9 @@ func builtinAsset(name string) (asset, error) {
 func shorten(name string, b []byte) []byte {
 	switch path.Ext(name) {
 	case ".css":
-		s := cssComment.ReplaceAllString(string(b), "")
+		s := cssComment().ReplaceAllString(string(b), "")
 		s = strings.Join(strings.Fields(s), " ")
-		s = cssTight.ReplaceAllStringFunc(s, tighten)
+		s = cssTight().ReplaceAllStringFunc(s, tighten)
 		return []byte(strings.ReplaceAll(s, ";}", "}") + "\n")
 	case ".js":
 		var w strings.Builder
@@ -224,6 +224,6 @@ func shorten(name string, b []byte) []byte {
 func tighten(match string) string { return strings.TrimSpace(match) }
 
 var (
-	cssComment = regexp.MustCompile(`(?s)/\*.*?\*/`)
-	cssTight   = regexp.MustCompile(` ?([{};,]) ?| > |(\b): `)
+	cssComment = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?s)/\*.*?\*/`) })
+	cssTight   = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(` ?([{};,]) ?| > |(\b): `) })
 )

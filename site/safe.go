@@ -28,7 +28,7 @@ func safeURL(s string) string {
 			return ""
 		}
 	case "mailto":
-		if u.RawQuery != "" || !emailForm.MatchString(u.Opaque) {
+		if u.RawQuery != "" || !emailForm().MatchString(u.Opaque) {
 			return ""
 		}
 	default:

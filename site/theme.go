@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"unicode/utf8"
 
 	"go.yaml.in/yaml/v3"
@@ -116,9 +117,11 @@ func ParseTheme(b []byte) (Theme, error) {
 }
 
 var (
-	colorForm = regexp.MustCompile(`^#[0-9a-fA-F]{6}$`)
-	dateForm  = regexp.MustCompile(`^\d{4}-\d{2}-\d{2}$`)
-	emailForm = regexp.MustCompile(`^[A-Za-z0-9._%+-]+@[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)+$`)
+	colorForm = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^#[0-9a-fA-F]{6}$`) })
+	dateForm  = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^\d{4}-\d{2}-\d{2}$`) })
+	emailForm = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`^[A-Za-z0-9._%+-]+@[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)+$`)
+	})
 )
 
 // check refuses what could not be shown safely or well.
@@ -132,11 +135,11 @@ func (t *Theme) check() error {
 			errs = append(errs, fmt.Errorf("theme: %s: %q is not an https, http or mailto address", u.name, u.value))
 		}
 	}
-	if t.Contact.Email != "" && !emailForm.MatchString(t.Contact.Email) {
+	if t.Contact.Email != "" && !emailForm().MatchString(t.Contact.Email) {
 		errs = append(errs, fmt.Errorf("theme: contact.email: %q is not an address", t.Contact.Email))
 	}
 	for _, d := range t.Documents {
-		if d.Date != "" && !dateForm.MatchString(d.Date) {
+		if d.Date != "" && !dateForm().MatchString(d.Date) {
 			errs = append(errs, fmt.Errorf("theme: documents: %q: date %q is not of the form 2026-01-31", d.Title, d.Date))
 		}
 	}
@@ -210,7 +213,7 @@ func (c Colors) check() error {
 		if f.value == "" {
 			continue
 		}
-		if !colorForm.MatchString(f.value) {
+		if !colorForm().MatchString(f.value) {
 			return fmt.Errorf("theme: %s: %q is not of the form #rrggbb", f.name, f.value)
 		}
 		if r := contrast(f.value, f.paper); r < minContrast {

@@ -25,6 +25,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 
 	protocommon "github.com/sigstore/protobuf-specs/gen/pb-go/common/v1"
 	"github.com/sigstore/sigstore/pkg/signature"
@@ -52,11 +53,13 @@ type Description struct {
 }
 
 // IsReference reports whether s names a key in a key service rather than a file.
-func IsReference(s string) bool { return referenceForm.MatchString(Normalize(s)) }
+func IsReference(s string) bool { return referenceForm().MatchString(Normalize(s)) }
 
 var (
-	referenceForm = regexp.MustCompile(`\A[a-z][a-z0-9]+://\S*\z`)
-	gcpVersion    = regexp.MustCompile(`\A(gcpkms://projects/[^/]+/locations/[^/]+/keyRings/[^/]+/cryptoKeys/[^/]+)/(?:versions|cryptoKeyVersions)/([^/]+)\z`)
+	referenceForm = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\A[a-z][a-z0-9]+://\S*\z`) })
+	gcpVersion    = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`\A(gcpkms://projects/[^/]+/locations/[^/]+/keyRings/[^/]+/cryptoKeys/[^/]+)/(?:versions|cryptoKeyVersions)/([^/]+)\z`)
+	})
 )
 
 // pkcs11 begins a PKCS #11 URI (RFC 7512), which has no "//".
@@ -68,7 +71,7 @@ func Normalize(ref string) string {
 	if rest, ok := strings.CutPrefix(ref, pkcs11); ok && !strings.HasPrefix(rest, "//") {
 		return pkcs11 + "//" + rest
 	}
-	if m := gcpVersion.FindStringSubmatch(ref); m != nil {
+	if m := gcpVersion().FindStringSubmatch(ref); m != nil {
 		return m[1] + "/cryptoKeyVersions/" + m[2]
 	}
 	return ref

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"regexp"
+	"sync"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -12,7 +13,7 @@ import (
 )
 
 // digestArgument is how an artefact is named by its digest alone.
-var digestArgument = regexp.MustCompile(`\Asha(256|384|512):[0-9a-fA-F]{64,128}\z`)
+var digestArgument = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\Asha(256|384|512):[0-9a-fA-F]{64,128}\z`) })
 
 // verifyBundleCommand answers the question of the public conformance suite of
 // Sigstore clients, with its arguments. It is not in the help: evidence is
@@ -55,7 +56,7 @@ func verifyBundleAction(c *cli.Context) error {
 	case err == nil:
 		defer f.Close()
 		in.Artifact = f
-	case digestArgument.MatchString(artifact):
+	case digestArgument().MatchString(artifact):
 		in.Digest = artifact
 	default:
 		return fmt.Errorf("read the artefact: %w", err)

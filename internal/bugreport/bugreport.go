@@ -34,6 +34,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/wallproof/wallproof/policy"
@@ -106,19 +107,21 @@ func newRedactor(env []string, control string) (*redactor, error) {
 
 // forms are secrets that are told by how they look. The last group is what is
 // masked.
-var forms = []*regexp.Regexp{
-	regexp.MustCompile(`(-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z ]*PRIVATE KEY-----|\z))`),
-	regexp.MustCompile(`\b(eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*)`),
-	regexp.MustCompile(`\b((?:gh[pousr]_|github_pat_|glpat-|xox[abposr]-|sk-|npm_|hf_|hvs\.|dop_v1_|ya29\.)[A-Za-z0-9_.-]{16,})`),
-	regexp.MustCompile(`\b((?:AKIA|ASIA)[A-Z0-9]{16})\b`),
-	regexp.MustCompile(`(?i)\b[a-z][a-z0-9+.-]*://[^\s/@:"']*:([^\s/@"']+)@`),
-	regexp.MustCompile(`(?i)\bauthorization["']?\s*[:=]\s*["']?(?:(?:bearer|basic|token)\s+)?([^\s"',}]+)`),
-}
+var forms = sync.OnceValue(func() []*regexp.Regexp {
+	return []*regexp.Regexp{
+		regexp.MustCompile(`(-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z ]*PRIVATE KEY-----|\z))`),
+		regexp.MustCompile(`\b(eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*)`),
+		regexp.MustCompile(`\b((?:gh[pousr]_|github_pat_|glpat-|xox[abposr]-|sk-|npm_|hf_|hvs\.|dop_v1_|ya29\.)[A-Za-z0-9_.-]{16,})`),
+		regexp.MustCompile(`\b((?:AKIA|ASIA)[A-Z0-9]{16})\b`),
+		regexp.MustCompile(`(?i)\b[a-z][a-z0-9+.-]*://[^\s/@:"']*:([^\s/@"']+)@`),
+		regexp.MustCompile(`(?i)\bauthorization["']?\s*[:=]\s*["']?(?:(?:bearer|basic|token)\s+)?([^\s"',}]+)`),
+	}
+})
 
 // mask overwrites secrets in data and counts them.
 func (r *redactor) mask(data []byte) int {
 	n := r.values.Bytes(data)
-	for _, form := range forms {
+	for _, form := range forms() {
 		for _, m := range form.FindAllSubmatchIndex(data, -1) {
 			at := m[len(m)-2:]
 			if strings.Trim(string(data[at[0]:at[1]]), "*") == "" {
