@@ -52,7 +52,9 @@ func runCommand() *cli.Command {
 			"   wallproof run --image ./layout --policy policy.yaml --out evidence --output json\n" +
 			"   wallproof run --image ./layout --policy policy.yaml --out runs --repeat 5\n" +
 			"   wallproof run --image ./layout --policy policy.yaml --out part --vector IMD --skip IMD-SCAN\n" +
-			"   wallproof run --image ./layout --policy policy.yaml --out squid --proxy squid --proxy-start ./start --proxy-log access.log",
+			"   wallproof run --image ./layout --policy policy.yaml --out squid --proxy squid --proxy-start ./start --proxy-log access.log\n" +
+			"   wallproof run --image REF@sha256:… --policy policy.yaml --out evidence --admit-key cosign.pub --admit-builder https://ci.example/builder\n" +
+			"   wallproof run --image ./layout --policy policy.yaml --out evidence --agent-model vendor/model --model-endpoint https://api.example/v1 --model-key-env API_KEY",
 		Flags: append(append(imageFlags(), admissionFlags()...), policyFlag(), driverFlag(), outputFlag("text or json"),
 			&cli.StringSliceFlag{Name: "program", Usage: "run this beside the probe in the image's own sandbox, in place of the image's entry point; repeat it for each `ARGUMENT`"},
 			&cli.StringFlag{Name: "out", Usage: "`DIR` that gets the packet, as DIR/packet"},
