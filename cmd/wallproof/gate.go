@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"time"
 
 	"github.com/urfave/cli/v2"
 	"github.com/wallproof/wallproof/attest"
@@ -75,12 +74,14 @@ func privateKeyOf(c *cli.Context) string {
 	return ""
 }
 
+// writeBinding signs that the scorecard was bound at the moment that was asked
+// about: what was valid then is not said of another time.
 func writeBinding(c *cli.Context, r verify.Report, in verify.Input, out, key string) error {
 	signer, err := openSigning(c, key, in.TrustedRoot)
 	if err != nil {
 		return err
 	}
-	res, err := attest.SignBindingWith(c.Context, r, in.Scorecard, signer.Signer, signer.services, time.Now().UTC())
+	res, err := attest.SignBindingWith(c.Context, r, in.Scorecard, signer.Signer, signer.services, in.At.UTC())
 	if err != nil {
 		return fmt.Errorf("bind the scorecard: %w", err)
 	}
