@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -101,13 +102,17 @@ func proveRedaction(dir string, secrets []string, places residuePlaces, began ti
 	return canon.Marshal(proof)
 }
 
-// oneWord picks a secret of a single word, as canaries are: what is planted in a
-// text that is then written as JSON must not change by that alone.
+// oneWord picks a secret of a single word, a canary where there is one: what is
+// planted in a text that is then written as JSON must not change by that alone.
 func oneWord(secrets []string) string {
-	for _, s := range secrets {
-		if canary.Contains([]byte(s)) && !strings.ContainsAny(s, " \r\n\t\"\\<>&") {
+	words := slices.DeleteFunc(slices.Clone(secrets), func(s string) bool { return strings.ContainsAny(s, " \r\n\t\"\\<>&") })
+	for _, s := range words {
+		if canary.Contains([]byte(s)) {
 			return s
 		}
+	}
+	if len(words) > 0 {
+		return words[0]
 	}
 	return secrets[len(secrets)-1]
 }

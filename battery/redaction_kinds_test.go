@@ -6,6 +6,7 @@ import (
 
 	"github.com/wallproof/wallproof/attest/packet"
 	"github.com/wallproof/wallproof/policy/proxy/redact"
+	"github.com/wallproof/wallproof/probes/canary"
 )
 
 const planted = "wpcanaryabcdefghijklmnopqrstuvwx234567abcd"
@@ -93,5 +94,9 @@ func TestOneWord(t *testing.T) {
 	pem := "-----BEGIN PRIVATE KEY-----\n" + planted + "\n-----END PRIVATE KEY-----\n"
 	if got := oneWord([]string{"operator key", pem, planted, pem}); got != planted {
 		t.Errorf("picked %q", got)
+	}
+	value := canary.Derive([]byte("s"))
+	if got := oneWord([]string{"operator", pem, value, planted}); got != value {
+		t.Errorf("picked %q before a canary", got)
 	}
 }
