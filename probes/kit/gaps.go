@@ -3,6 +3,7 @@ package kit
 import (
 	"context"
 	"net/netip"
+	"strconv"
 
 	"github.com/wallproof/wallproof/attest/manifest"
 	"github.com/wallproof/wallproof/probes"
@@ -54,10 +55,32 @@ func Opened(ctx context.Context, env *probes.Env, within netip.Prefix, first man
 }
 
 // Inside picks an address of a prefix: the attempt's own in it where it is wide
-// enough, else its first.
+// enough, else its first. In a prefix that holds more than special addresses it is
+// none of them: a kernel keeps 127.0.0.0/8 to itself whatever a filter lets through.
 func Inside(env *probes.Env, p netip.Prefix) netip.Addr {
-	if free := p.Addr().BitLen() - p.Bits(); free >= 8 {
-		return nonce.AddrFor(env.Nonce, p.Masked())
+	p = p.Masked()
+	if p.Addr().BitLen()-p.Bits() < 8 {
+		return p.Addr()
 	}
-	return p.Masked().Addr()
+	own := nonce.AddrFor(env.Nonce, p)
+	for i, a := 1, own; i < insideTries; i++ {
+		if ordinary(a) {
+			return a
+		}
+		a = nonce.AddrFor(env.Nonce+"/"+strconv.Itoa(i), p)
+	}
+	return own
+}
+
+// insideTries bounds the search for an ordinary address in a prefix: of all
+// addresses of IPv6 one in eight is one.
+const insideTries = 256
+
+// ordinary reports whether an address is one of the internet's.
+func ordinary(a netip.Addr) bool {
+	if a.Is6() {
+		return a.As16()[0]>>5 == 1 // 2000::/3
+	}
+	first := a.As4()[0]
+	return a.IsGlobalUnicast() && !a.IsPrivate() && first != 0 && first < 240
 }
