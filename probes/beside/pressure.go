@@ -9,22 +9,34 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
 
 // What is more than a program of an image has any use for.
 const (
-	maxProcesses = 256
-	spareFiles   = 16      // descriptors below a process's limit
-	room         = 1 << 20 // bytes that can still be written
+	maxProcesses  = 256
+	manyProcesses = 32      // from here on it is waited whether they become more
+	looks         = 40      // at most, as long as they do
+	stable        = 4       // looks without one more: they are all
+	spareFiles    = 16      // descriptors below a process's limit
+	room          = 1 << 20 // bytes that can still be written
 )
 
 // pressure tells what there is no more of in the sandbox.
 func pressure() (out []string) {
-	processes, full := processes()
-	if processes > maxProcesses {
-		out = append(out, fmt.Sprintf("%d processes run in the sandbox", processes))
+	full := ""
+	n, endless := crowd(func() (n int) {
+		time.Sleep(settle / 2)
+		var taken string
+		if n, taken = processes(); taken != "" {
+			full = taken
+		}
+		return n
+	})
+	if n > maxProcesses || endless {
+		out = append(out, fmt.Sprintf("%d processes run in the sandbox", n))
 	}
 	if full != "" {
 		out = append(out, full)
@@ -41,6 +53,24 @@ func pressure() (out []string) {
 		}
 	}
 	return out
+}
+
+// crowd counts processes. Where there are many it counts on until there are too
+// many, no more come, or more come each time it looks: a fork bomb may be slow.
+func crowd(count func() int) (n int, endless bool) {
+	n = count()
+	quiet := 0
+	for i := 1; n > manyProcesses && n <= maxProcesses && quiet < stable; i++ {
+		if i == looks {
+			return n, true
+		}
+		if next := count(); next > n {
+			n, quiet = next, 0
+		} else {
+			quiet++
+		}
+	}
+	return n, false
 }
 
 // processes counts the processes, and looks for one that has taken all the
