@@ -17,11 +17,12 @@ import (
 // What is more than a program of an image has any use for.
 const (
 	maxProcesses  = 256
-	manyProcesses = 32      // from here on it is waited whether they become more
-	looks         = 40      // at most, as long as they do
-	stable        = 4       // looks without one more: they are all
-	spareFiles    = 16      // descriptors below a process's limit
-	room          = 1 << 20 // bytes that can still be written
+	manyProcesses = 32              // from here on it is waited whether they become more
+	crowdTime     = 8 * time.Second // a look takes long where a bomb goes off
+	looks         = 40              // at most, as long as they do
+	stable        = 4               // looks without one more: they are all
+	spareFiles    = 16              // descriptors below a process's limit
+	room          = 1 << 20         // bytes that can still be written
 )
 
 // pressure tells what there is no more of in the sandbox.
@@ -59,9 +60,9 @@ func pressure() (out []string) {
 // many, no more come, or more come each time it looks: a fork bomb may be slow.
 func crowd(count func() int) (n int, endless bool) {
 	n = count()
-	quiet := 0
+	quiet, began := 0, time.Now()
 	for i := 1; n > manyProcesses && n <= maxProcesses && quiet < stable; i++ {
-		if i == looks {
+		if i == looks || time.Since(began) > crowdTime {
 			return n, true
 		}
 		if next := count(); next > n {
