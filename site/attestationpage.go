@@ -49,7 +49,7 @@ func (b *builder) writeAttestation(a *attempt, entry *history.Entry) error {
 		}
 	}
 	v := b.page(to.stem+endPage, fmt.Sprintf("%s · %s", heading, view.Boundary.Kind), "Attestation "+r.Digest, view)
-	v.Watch = b.watch(e, v.Root, r.ID+endStatus)
+	v.Watch = b.watch(e, v.Root, r.ID+endStatus, view.Boundary.Kind)
 	v.Alternates = []alternate{{"application/json", "Status", r.ID + endStatus}, {"application/ld+json", "Claim", r.ID + endJSONLD}}
 	if view.Groups != nil {
 		v.Scripts = []string{v.Root + b.assets.Filter}

@@ -42,6 +42,9 @@ func Build(ctx context.Context, in Input, outDir string) (res Result, err error)
 	if b.cache, err = loadCache(b.in.Cache, place); err != nil {
 		return Result{}, err
 	}
+	if len(b.cache.old) > 0 {
+		b.tree.keepInPlace()
+	}
 	if len(in.Packets) > manyPackets {
 		// A large site makes much short-lived garbage. It is collected when there is
 		// much of it, and sooner only as memory nears the limit.

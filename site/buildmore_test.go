@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -74,7 +75,8 @@ func TestNewestCounts(t *testing.T) {
 }
 
 // TestDowngrade: an older claim does not come back when the packet of the newer
-// run that contradicts it is left out; a run that is newer still does count.
+// run that contradicts it is left out or damaged; a run that is newer still does
+// count.
 func TestDowngrade(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "site")
 	good := smallPacket(t, nil, "")
@@ -87,6 +89,15 @@ func TestDowngrade(t *testing.T) {
 	}
 	if strings.Contains(read(t, out, "index.html"), "0 critical") {
 		t.Error("the older claim is shown")
+	}
+	damaged := maps.Clone(escaped.Files)
+	damaged[packet.PolicyFile] = append(bytes.Clone(damaged[packet.PolicyFile]), ' ')
+	in := input(good)
+	in.Packets = append(in.Packets, FSPacket("damaged", damaged))
+	for range 2 {
+		if res := build(t, in, out); res.Primary.State != StateHeld || !contains(res.Primary.Codes, codeContradicted) {
+			t.Errorf("with the newer run's packet damaged: %+v", res.Primary)
+		}
 	}
 	newest := smallPacket(t, good, "", packettest.StartedAt(packettest.Started.Add(2*time.Hour)))
 	if res := build(t, input(newest), out); res.Primary.State != StateCurrent {

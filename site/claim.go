@@ -107,8 +107,10 @@ func count(n int64, one, many string) string {
 }
 
 // picture is the policy's edges as the evidence supports them. An edge says
-// Denied only while its vector was blocked or contained, and Brokered only while
-// the proxy is outside the sandbox; an edge that neither supports is not shown.
+// Denied only while its vector was blocked or contained; Brokered, or allowed with
+// a credential that the sandbox never sees, only while that is so and the proxy is
+// outside the sandbox; allowed for pinned artefacts only, while that is so. An edge
+// that the evidence does not support is not shown.
 func (e *evidence) picture() []edge {
 	var out []edge
 	for _, p := range e.edges {
@@ -122,11 +124,12 @@ func (e *evidence) picture() []edge {
 }
 
 func (e *evidence) supports(p policy.Edge) bool {
-	switch p.Posture {
-	case policy.PostureBrokered:
-		return e.boundary.Proxy.Placement == outsideSandbox
-	case policy.PostureDenied:
-		return p.Vector == "" || e.conclusive(p.Vector)
+	withstood := p.Vector == "" || e.conclusive(p.Vector)
+	switch {
+	case p.Posture == policy.PostureBrokered, p.Reason == policy.EdgeBrokeredToken, p.Reason == policy.EdgeInjected:
+		return withstood && e.boundary.Proxy.Placement == outsideSandbox
+	case p.Posture == policy.PostureDenied, p.Reason == policy.EdgePinned:
+		return withstood
 	}
 	return true
 }

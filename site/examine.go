@@ -167,7 +167,7 @@ func (e *evidence) signing(r verify.Report) {
 	how := "asserted"
 	if s := r.Signer; s != nil {
 		how = s.Time
-		e.algorithm, e.signer, e.fingerprint = algorithmName(s.Algorithm), plain(signerName(*s)), clean(s.Fingerprint)
+		e.algorithm, e.signer, e.fingerprint = algorithmName(s.Algorithm), signerName(*s), clean(s.Fingerprint)
 		if s.LogIndex != "" {
 			e.logged = "log index " + clean(s.LogIndex)
 		}
@@ -201,14 +201,16 @@ func algorithmName(s string) string {
 	return clean(s)
 }
 
+// signerName is how a page names a signer. A key without a name of its own has
+// its fingerprint's beginning.
 func signerName(s verify.Signer) string {
 	switch {
 	case s.Identity != "":
-		return s.Identity + ", issuer " + s.Issuer
+		return plain(s.Identity + ", issuer " + s.Issuer)
 	case s.Key != "" && s.Key != s.Fingerprint:
-		return "key " + s.Key
+		return plain("key " + s.Key)
 	}
-	return "key " + shortDigest(s.Fingerprint)
+	return "key " + shortDigest(clean(s.Fingerprint))
 }
 
 // shortDigest is enough of a digest to tell it from others at a glance. Where it

@@ -45,7 +45,7 @@ func (e *evidence) exfiltration() []string {
 	}
 	var out []string
 	if len(closed) > 0 {
-		out = append(out, "Not to "+list(closed, "or")+": each was attacked, in vain.")
+		out = append(out, "Not to "+list(closed, "or")+": every attack that bears on one of these failed.")
 	}
 	if len(open) > 0 {
 		out = append(out, "What the policy allows stays open: "+list(open, "and")+". Whatever the code can read it could send there, so what it can read must not include a secret; that is what the redaction proof and the credential proxy are for.")
@@ -110,7 +110,11 @@ func (e *evidence) plain() string {
 	line("Fabric", strings.TrimSpace(clean(e.boundary.Fabric.Driver.Name)+" "+clean(e.boundary.Fabric.Driver.Version)))
 	line("Collected", at(e.collected).Text)
 	line("Valid until", at(e.expires).Text)
-	line("Signed by", clean(e.signer))
+	if e.nameless() {
+		line("Signed by", "key "+clean(e.fingerprint))
+	} else {
+		line("Signed by", clean(e.signer))
+	}
 	line("Attestation", e.digest)
 	b.WriteString("\n")
 	for _, p := range e.picture() {

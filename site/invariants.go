@@ -35,7 +35,7 @@ func (e *evidence) invariants(self string) []invariant {
 		c := signed
 		switch {
 		case e.contradicted(p.id):
-			text, c = "An attack that bears on this got through; see below.", held
+			text, c = contradiction+"; see below.", held
 		case !asserted:
 			c = silent
 		}
@@ -43,6 +43,9 @@ func (e *evidence) invariants(self string) []invariant {
 	}
 	return out
 }
+
+// contradiction stands in the place of what an escape takes away.
+const contradiction = "An attack that bears on this got through"
 
 // bearing says which part of the claim a vector's escape contradicts, beside the
 // battery itself.

@@ -40,6 +40,7 @@ type alternate struct{ Type, Title, Href string }
 
 // watchView is what the page's script compares while the page is open.
 type watchView struct {
+	Title       string // of the page, once its claim is withdrawn
 	Attestation string
 	State       string
 	Codes       string // separated by commas

@@ -112,14 +112,15 @@ func (b *builder) putJSON(path string, v any) error {
 	return b.tree.put(path, j)
 }
 
-// watch is what the script of a page with a claim compares.
-func (b *builder) watch(e *evidence, root, status string) *watchView {
+// watch is what the script of a page with a claim compares. title is that of the
+// page without its claim.
+func (b *builder) watch(e *evidence, root, status, title string) *watchView {
 	if e == nil || !e.shown() {
 		return nil
 	}
 	w := &watchView{
 		Attestation: e.digest, State: string(e.state), Codes: strings.Join(e.codes(), ","), Expires: at(e.expires).ISO, Status: status, Policy: clean(e.boundary.Policy.Digest),
-		Image: clean(e.subject),
+		Image: clean(e.subject), Title: title,
 	}
 	if b.in.Live != nil && e.name() == b.primary {
 		w.Live, w.Generated = root+"live.json", generated(b.in.Live)

@@ -26,6 +26,7 @@ type procurementView struct {
 type document struct {
 	Title, Href, Note, Form string
 	Download                bool
+	Claim                   bool // repeats the claim, and goes with it
 	Date                    moment
 }
 
@@ -115,7 +116,12 @@ func (e *evidence) questions() []questionnaire {
 	return out
 }
 
+// mustPart is what a part asserts, or asserts not, in words; of a part that an
+// escape contradicts, that.
 func (e *evidence) mustPart(id string) string {
+	if e.contradicted(id) {
+		return contradiction + "; the attestation's page names it."
+	}
 	s, _ := e.part(id)
 	return s
 }

@@ -68,11 +68,40 @@ var snippets = template.FuncMap{
 		b.WriteString("\n</dl>")
 		return template.HTML(b.String()) //nolint:gosec // escaped
 	},
-	"row":   func(r interface{ html() template.HTML }) template.HTML { return r.html() },
+	"row": func(r interface{ html() template.HTML }) template.HTML { return r.html() },
+	"digests": func(s string) template.HTML {
+		return template.HTML(markDigests(html.EscapeString(s))) //nolint:gosec // escaped
+	},
 	"glyph": func(name string) template.HTML { return template.HTML(glyph(name)) }, //nolint:gosec // escaped
 	"moment": func(m moment) template.HTML {
 		return template.HTML(m.html()) //nolint:gosec // escaped
 	},
+}
+
+// markDigests sets the digests in an escaped text in the letters of digests.
+func markDigests(escaped string) string {
+	const algorithm = "sha256:"
+	if !strings.Contains(escaped, algorithm) {
+		return escaped
+	}
+	var b strings.Builder
+	for {
+		before, after, found := strings.Cut(escaped, algorithm)
+		b.WriteString(before)
+		if !found {
+			return b.String()
+		}
+		n := 0
+		for n < len(after) && (after[n] >= '0' && after[n] <= '9' || after[n] >= 'a' && after[n] <= 'f') {
+			n++
+		}
+		if n == 2*sha256.Size {
+			b.WriteString(`<code class="digest">` + algorithm + after[:n] + `</code>`)
+		} else {
+			b.WriteString(algorithm + after[:n])
+		}
+		escaped = after[n:]
+	}
 }
 
 func (m moment) html() string {
@@ -134,7 +163,7 @@ func (r techniqueRow) html() template.HTML {
 // html is one line of the verifier.
 func (r checkRow) html() template.HTML {
 	e := html.EscapeString
-	return template.HTML(`<tr><th scope="row">` + e(r.Name) + `</th><td data-label="Result">` + r.Chip.html() + `</td><td data-label="Found">` + e(r.Text) + ` <span class="code">` + e(r.Code) + `</span></td></tr>`) //nolint:gosec // escaped
+	return template.HTML(`<tr><th scope="row">` + e(r.Name) + `</th><td data-label="Result">` + r.Chip.html() + `</td><td data-label="Found">` + markDigests(e(r.Text)) + ` <span class="code">` + e(r.Code) + `</span></td></tr>`) //nolint:gosec // escaped
 }
 
 // write writes one line of a record.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/wallproof/wallproof/attest/packettest"
 	"github.com/wallproof/wallproof/attest/predicate"
+	"github.com/wallproof/wallproof/policy"
 )
 
 // TestRows: what the trust-boundary page must print, on the page of a packet that
@@ -201,4 +202,55 @@ func textOf(n *html.Node) string {
 		walk(n)
 	}
 	return strings.Join(words, " ")
+}
+
+// TestPartial: an escape below critical takes away every line that it contradicts,
+// for each vector: invariant, edge, row, mapping and answer.
+func TestPartial(t *testing.T) {
+	answers := map[string]string{"proxy": "credentials", "egress": "egress-default"}
+	words := map[string]string{"proxy": "never holds one", "egress": "does not name is refused"}
+	for vector, part := range bearing {
+		e := sampleEvidence()
+		for i, p := range e.edges {
+			if p.Reason == policy.EdgeBrokeredToken {
+				e.edges[i].Vector = "TOK"
+			}
+		}
+		for i, v := range e.boundary.Battery.Vectors {
+			if v.Vector == vector {
+				e.boundary.Battery.Vectors[i].Outcome, e.boundary.Battery.Vectors[i].EscapedSeverity = "escaped", "medium"
+			}
+		}
+		e.hold("escape")
+		if !e.shown() {
+			t.Fatal("an escape below critical takes the whole claim")
+		}
+		for _, x := range e.picture() {
+			if x.Vector == vector {
+				t.Errorf("%s escaped, and the edge %s is %s", vector, x.Name, x.Chip.Word)
+			}
+		}
+		for _, r := range e.vectorRows() {
+			if r.ID == vector {
+				t.Errorf("%s escaped, and has the row %v", vector, r)
+			}
+		}
+		for _, i := range e.invariants("") {
+			if (i.ID == part || i.ID == "isolation") && i.Chip.Word != "Held" {
+				t.Errorf("%s escaped, and %s is %s", vector, i.ID, i.Chip.Word)
+			}
+		}
+		for _, q := range e.questions() {
+			if q.ID == answers[part] && (strings.Contains(q.Answer, words[part]) || !strings.Contains(q.Answer, "got through")) {
+				t.Errorf("%s escaped, and the answer to %s is %q", vector, q.ID, q.Answer)
+			}
+		}
+	}
+	inside := sampleEvidence()
+	inside.boundary.Proxy.Placement = "inside-sandbox"
+	for _, x := range inside.picture() {
+		if x.Posture == brokered || x.Reason == policy.EdgeBrokeredToken {
+			t.Errorf("with the proxy in the sandbox, %s is %s: %s", x.Name, x.Chip.Word, x.Text)
+		}
+	}
 }

@@ -56,8 +56,9 @@ func (b *builder) writeIndex(r *record, e *evidence, view *boundary) error {
 		heading = r.Claim
 		description = fmt.Sprintf("%s, attested over %s, valid until %s.", title(r.Claim), r.Name, at(e.expires).Text)
 	}
-	v := b.page("index.html", fmt.Sprintf("%s · Trust boundary · %s", heading, b.publisher()), description, view)
-	v.Watch = b.watch(e, "", fileStatus)
+	title := "Trust boundary · " + b.publisher()
+	v := b.page("index.html", heading+" · "+title, description, view)
+	v.Watch = b.watch(e, "", fileStatus, title)
 	v.Alternates = []alternate{{"application/json", "Status", fileStatus}, {"application/ld+json", "Claim", fileJSONLD}}
 	return b.put("index.html", pageIndex, v)
 }
@@ -95,7 +96,7 @@ func (b *builder) writeProcurement(r *record, e *evidence, view *boundary) error
 		}))
 	}
 	v := b.page("procurement/index.html", "Procurement room · "+b.publisher(), "Documents, dates, scope, mapping and answers about this trust boundary.", p)
-	v.Watch = b.watch(e, "../", "../"+fileStatus)
+	v.Watch = b.watch(e, "../", "../"+fileStatus, v.Title)
 	return errors.Join(append(errs, b.put("procurement/index.html", pageProcurement, v))...)
 }
 
@@ -110,7 +111,7 @@ func (b *builder) documents(r *record, e *evidence) []document {
 			document{Title: "Evidence page", Href: stem + endPage, Form: "HTML", Date: on(e.collected), Note: "Every technique, or why the claim is held"},
 		)
 		if e.shown() {
-			out = append(out, document{Title: "Plain-text summary", Href: "../" + filePlain, Form: "text", Date: on(e.collected)})
+			out = append(out, document{Title: "Plain-text summary", Href: "../" + filePlain, Form: "text", Date: on(e.collected), Claim: true})
 		}
 	}
 	out = append(out, document{Title: "History of this site", Href: "../history/index.html", Form: "HTML, JSON, Atom", Note: "Every claim that was made and withdrawn"})

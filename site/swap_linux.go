@@ -3,6 +3,7 @@ package site
 import (
 	"errors"
 	"io/fs"
+	"os"
 
 	"golang.org/x/sys/unix"
 )
@@ -10,11 +11,33 @@ import (
 // swap exchanges two folders in one step, so that there is no moment without a
 // site. File systems that cannot do that get the two-step way.
 func swap(dir, out string) error {
-	err := unix.Renameat2(unix.AT_FDCWD, dir, unix.AT_FDCWD, out, unix.RENAME_EXCHANGE)
+	err := exchange(dir, out)
 	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOSYS) {
 		return aside(dir, out)
 	}
 	return err
+}
+
+// exchange exchanges two files or folders in one step.
+func exchange(a, b string) error {
+	if err := unix.Renameat2(unix.AT_FDCWD, a, unix.AT_FDCWD, b, unix.RENAME_EXCHANGE); err != nil {
+		return &os.LinkError{Op: "exchange", Old: a, New: b, Err: err}
+	}
+	return nil
+}
+
+// lockFolder takes the lock of a folder. It reports false where somebody else has
+// it, or there is no such folder. Closing the file gives it back.
+func lockFolder(dir string) (*os.File, bool) {
+	f, err := os.Open(dir)
+	if err != nil {
+		return nil, false
+	}
+	if unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) != nil {
+		f.Close()
+		return nil, false
+	}
+	return f, true
 }
 
 // create writes a file that must not be there yet. It goes without what os.File

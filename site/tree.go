@@ -27,10 +27,12 @@ import (
 // tree is the site while it is being built: a folder beside the output folder,
 // so that a rename can put it in place.
 type tree struct {
-	dir   string // being built
+	base  string // the building folder
+	dir   string // in it, the site that is being built
 	out   string // where it goes
 	files atomic.Int64
 	bytes atomic.Int64
+	keep  *keeper // what stays in its place in the site that is being replaced, or nil
 
 	made   sync.Map // folders that exist
 	shared sync.Map // content that is written already → file
@@ -57,15 +59,23 @@ func newTree(out string) (*tree, error) {
 	if err := os.MkdirAll(parent, 0o755); err != nil {
 		return nil, fmt.Errorf("site: output folder: %w", err)
 	}
+	if err := putBack(parent, base, abs); err != nil {
+		return nil, err
+	}
 	sweep(parent, base)
-	dir, err := os.MkdirTemp(parent, "."+base+".building-")
+	building, err := os.MkdirTemp(parent, "."+base+".building-")
 	if err != nil {
 		return nil, fmt.Errorf("site: building folder: %w", err)
 	}
-	if err := os.Chmod(dir, 0o755); err != nil { //nolint:gosec // a web server reads it
-		return nil, fmt.Errorf("site: building folder: %w", err)
+	t := &tree{base: building, dir: filepath.Join(building, "site"), out: abs}
+	err = os.Mkdir(t.dir, 0o755) //nolint:gosec // a web server reads it
+	if err == nil {
+		err = os.Chmod(t.dir, 0o755) //nolint:gosec // whatever the umask is
 	}
-	return &tree{dir: dir, out: abs}, nil
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("site: building folder: %w", err), os.RemoveAll(building))
+	}
+	return t, nil
 }
 
 // Built tells whether a folder holds a built site.
@@ -110,13 +120,24 @@ func isHistory(name string) error {
 	return nil
 }
 
+// leftovers are the building folders beside an output folder.
+func leftovers(parent, base string) []string {
+	entries, err := os.ReadDir(parent)
+	if err != nil {
+		return nil
+	}
+	var out []string
+	for _, e := range entries {
+		if e.IsDir() && strings.HasPrefix(e.Name(), "."+base+".building-") {
+			out = append(out, filepath.Join(parent, e.Name()))
+		}
+	}
+	return out
+}
+
 // sweep removes building folders that killed builds left behind.
 func sweep(parent, base string) {
-	left, err := filepath.Glob(filepath.Join(parent, "."+base+".building-*"))
-	if err != nil {
-		return
-	}
-	for _, dir := range left {
+	for _, dir := range leftovers(parent, base) {
 		if info, err := os.Lstat(dir); err == nil && info.IsDir() && time.Since(info.ModTime()) > leftoverAge {
 			os.RemoveAll(dir)
 		}
@@ -245,10 +266,10 @@ func (t *tree) there(r *record) string {
 	return filepath.Join(t.out, filepath.FromSlash(attestationStem(r.ID)))
 }
 
-// reuse takes an attestation's files over from the site that is being replaced,
-// by hard links. It reports whether all were there as they were written; where
-// not, none is taken. Unless they are known to be intact they are read. now is
-// the kernel's time.
+// reuse takes an attestation's files over from the site that is being replaced:
+// they stay where they are, or are linked. It reports whether all were there as
+// they were written; where not, none is taken. Unless they are known to be intact
+// they are read. now is the kernel's time.
 func (t *tree) reuse(k *cached, intact bool, now int64) (bool, error) {
 	r := k.Record
 	stem, from := attestationStem(r.ID), t.there(r)
@@ -258,22 +279,33 @@ func (t *tree) reuse(k *cached, intact bool, now int64) (bool, error) {
 			return false, nil
 		}
 	}
+	if t.keep != nil {
+		t.keep.stay(stem, r.Ends)
+	} else if linked, err := t.link(stem, from, r.Ends); !linked {
+		return false, err
+	}
+	t.files.Add(int64(len(r.Ends)))
+	t.bytes.Add(r.Bytes)
+	return true, nil
+}
+
+// link links all files of an attestation from the site that is being replaced, or
+// none.
+func (t *tree) link(stem, from string, ends []string) (bool, error) {
 	if err := t.mkdir(path.Dir(stem)); err != nil {
 		return false, err
 	}
 	to := filepath.Join(t.dir, filepath.FromSlash(stem))
-	for i, end := range r.Ends {
+	for i, end := range ends {
 		if os.Link(from+end, to+end) == nil {
 			continue
 		}
 		var errs []error
-		for _, linked := range r.Ends[:i] {
+		for _, linked := range ends[:i] {
 			errs = append(errs, os.Remove(to+linked))
 		}
 		return false, errors.Join(errs...)
 	}
-	t.files.Add(int64(len(r.Ends)))
-	t.bytes.Add(r.Bytes)
 	return true, nil
 }
 
@@ -294,6 +326,12 @@ func (t *tree) unchanged(stem string, ends []string, sum string) bool {
 
 // commit puts the new site in the place of the old one.
 func (t *tree) commit() error {
+	if t.keep != nil && t.keep.any() {
+		if err := t.keep.commit(t); err != nil {
+			return fmt.Errorf("site: put what changed in the place of the old: %w", err)
+		}
+		return nil
+	}
 	_, err := os.Lstat(t.out)
 	if errors.Is(err, fs.ErrNotExist) {
 		if err := os.Rename(t.dir, t.out); err != nil {
@@ -311,18 +349,19 @@ func (t *tree) commit() error {
 // site after a success. A large site has very many folders, so several are
 // removed at once.
 func (t *tree) discard() error {
+	t.keep.release()
 	var g errgroup.Group
 	g.SetLimit(runtime.GOMAXPROCS(0))
 	large := filepath.Join(t.dir, attestationFolder)
 	entries, err := os.ReadDir(large)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("site: remove %s: %w", t.dir, err)
+		return fmt.Errorf("site: remove %s: %w", t.base, err)
 	}
 	for _, e := range entries {
 		g.Go(func() error { return os.RemoveAll(filepath.Join(large, e.Name())) })
 	}
-	if err := errors.Join(g.Wait(), os.RemoveAll(t.dir)); err != nil {
-		return fmt.Errorf("site: remove %s: %w", t.dir, err)
+	if err := errors.Join(g.Wait(), os.RemoveAll(t.base)); err != nil {
+		return fmt.Errorf("site: remove %s: %w", t.base, err)
 	}
 	return nil
 }

@@ -165,10 +165,15 @@ func (e *evidence) scorecardFact() fact {
 // signerFact names the signer; a key without a name of its own by its
 // fingerprint.
 func (e *evidence) signerFact() fact {
-	if e.fingerprint != "" && strings.HasPrefix(e.signer, "key sha256:") {
+	if e.nameless() {
 		return fact{Label: "Signer", Text: "Key", Digest: clean(e.fingerprint)}
 	}
 	return fact{Label: "Signer", Text: title(clean(e.signer)), Digest: clean(e.fingerprint)}
+}
+
+// nameless tells a signer that is nothing but a key.
+func (e *evidence) nameless() bool {
+	return e.fingerprint != "" && strings.HasPrefix(e.signer, "key sha256:")
 }
 
 func percentGone(from, to, now time.Time) int {

@@ -49,7 +49,8 @@
       }
       document.getElementById("main").prepend(shown);
     }
-    document.title = "Stale, not shown: " + document.title;
+    document.title = "Stale, not shown \u00b7 " + watch.title;
+    document.querySelector("meta[name=description]").content = texts[code] || "";
     root.dataset.stale = code;
   }
 

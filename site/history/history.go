@@ -262,12 +262,13 @@ func (h *History) Collect(digest string, at time.Time) {
 	}
 }
 
-// Latest gives for each image the end of the newest run whose attestation was
-// last seen with a code that matches.
+// Latest gives for each image the end of the newest run whose attestation was ever
+// seen with a code that matches. What was found once is not unfound, although the
+// attestation may have other codes since: its packet may be damaged now.
 func (h *History) Latest(matches func(code string) bool) map[string]time.Time {
 	out := map[string]time.Time{}
 	for _, e := range h.Attestations {
-		if n := len(e.Events); n == 0 || !slices.ContainsFunc(e.Events[n-1].Codes, matches) {
+		if !slices.ContainsFunc(e.Events, func(ev Event) bool { return ev.State == StateHeld && slices.ContainsFunc(ev.Codes, matches) }) {
 			continue
 		}
 		if at, err := time.Parse(time.RFC3339, e.Collected); err == nil && at.After(out[e.Subject]) {
