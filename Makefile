@@ -9,6 +9,9 @@ COMMIT  := $(shell git rev-parse HEAD 2>/dev/null)
 LDFLAGS := -s -w -X github.com/wallproof/wallproof/internal/version.Version=$(VERSION) -X github.com/wallproof/wallproof/internal/version.Commit=$(COMMIT)
 BIN     := bin
 OUT     ?= wallproof-demo
+# The auditor's program is built without the network code of the modules below it.
+SLIM      := go run ./internal/tools/slim
+SLIMFLAGS := -tags urfave_cli_no_docs
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
 .PHONY: build core demo test unit e2e generate check fmt-check vet staticcheck cross wasm bench breaks clean-runs clean need-root test-runc test-hostile test-adapters test-breaks test-conformance test-site bench-proxy bench-verify stack test-stack test-pkcs11
@@ -22,6 +25,7 @@ build: core $(BIN)/sigstore-kms-gcpkms ## all binaries into bin/
 core: $(BIN)/wallproof-runsc ## the binaries that a run and its evidence need
 	go build -ldflags "$(LDFLAGS)" -o $(BIN)/ ./cmd/wallproof ./cmd/wallproof-probe ./cmd/wallproof-agent
 	go build -tags breaks -ldflags "$(LDFLAGS)" -o $(BIN)/ ./cmd/wallproof-breaks
+	$(SLIM) go build $(SLIMFLAGS) -ldflags "$(LDFLAGS)" -o $(BIN)/ ./cmd/wallproof-verify
 	site/wasm/build $(BIN)
 
 # gVisor takes minutes to build when the cache is cold and changes rarely.
@@ -72,8 +76,10 @@ staticcheck:
 cross:
 	GOOS=darwin GOARCH=arm64 go build -o /dev/null ./cmd/wallproof
 	GOOS=windows GOARCH=amd64 go build -o /dev/null ./cmd/wallproof
-	GOOS=darwin GOARCH=arm64 go vet ./verify/... ./cmd/wallproof
-	GOOS=windows GOARCH=amd64 go vet ./verify/... ./cmd/wallproof
+	$(SLIM) darwin/arm64 go build $(SLIMFLAGS) -o /dev/null ./cmd/wallproof-verify
+	$(SLIM) windows/amd64 go build $(SLIMFLAGS) -o /dev/null ./cmd/wallproof-verify
+	GOOS=darwin GOARCH=arm64 go vet ./verify/... ./internal/auditor ./cmd/wallproof ./cmd/wallproof-verify
+	GOOS=windows GOARCH=amd64 go vet ./verify/... ./internal/auditor ./cmd/wallproof ./cmd/wallproof-verify
 
 clean:
 	rm -rf $(BIN) $(OUT)
@@ -124,9 +130,11 @@ test-load: ## a thousand connections, a hundred thousand requests through the pr
 test-conformance:
 	@test -n "$(DIR)" || { echo "name the folder of cases: make test-conformance DIR=…" >&2; exit 1; }
 	go build -o $(BIN)/ ./cmd/wallproof
+	$(SLIM) go build $(SLIMFLAGS) -ldflags "$(LDFLAGS)" -o $(BIN)/ ./cmd/wallproof-verify
 	go run ./internal/tools/conformance -command $(BIN)/wallproof $(DIR)
+	go run ./internal/tools/conformance -command $(BIN)/wallproof-verify $(DIR)
 
-# ALL=1 builds the cosign command too, a long build.
+# ALL=1 builds the cosign command and OpenBao too, long builds.
 stack: ## real servers for the tests of signing, built once into a cache
 	go run ./internal/tools/stack $(if $(ALL),-all)
 

@@ -12,6 +12,7 @@ import (
 	"github.com/wallproof/wallproof/attest/manifest"
 	"github.com/wallproof/wallproof/attest/packet"
 	"github.com/wallproof/wallproof/attest/predicate"
+	"github.com/wallproof/wallproof/internal/files"
 	"github.com/wallproof/wallproof/probes/catalog"
 	"github.com/wallproof/wallproof/verify"
 )
@@ -190,7 +191,7 @@ func (o Options) boundary(d *verify.Derived, now time.Time) (predicate.Boundary,
 
 // install writes the files of one signature, the bundle last. When one fails,
 // those that were not there before are taken away again.
-func install(dir string, files packet.Memory) (err error) {
+func install(dir string, signed packet.Memory) (err error) {
 	var fresh []string
 	defer func() {
 		if err != nil {
@@ -200,13 +201,13 @@ func install(dir string, files packet.Memory) (err error) {
 		}
 	}()
 	for _, name := range []string{packet.ThreatModelMD, packet.ThreatModelJSON, packet.RedTeamFile, packet.AttestationFile} {
-		data, ok := files[name]
+		data, ok := signed[name]
 		if !ok {
 			continue
 		}
 		path := filepath.Join(dir, name)
 		_, before := os.Lstat(path)
-		if err = WriteFile(path, data, 0o644); err != nil {
+		if err = files.Write(path, data, 0o644); err != nil {
 			return err
 		}
 		if errors.Is(before, fs.ErrNotExist) {

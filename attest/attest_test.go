@@ -21,6 +21,7 @@ import (
 	"github.com/secure-systems-lab/go-securesystemslib/encrypted"
 
 	"github.com/wallproof/wallproof/attest"
+	"github.com/wallproof/wallproof/attest/keyfile"
 	"github.com/wallproof/wallproof/attest/manifest"
 	"github.com/wallproof/wallproof/attest/packet"
 	"github.com/wallproof/wallproof/attest/packettest"
@@ -72,14 +73,14 @@ func tree(t testing.TB, dir string) map[string]string {
 }
 
 func TestKeyFiles(t *testing.T) {
-	private, public, err := attest.GenerateKeyPair([]byte("secret"))
+	private, public, err := keyfile.GenerateKeyPair([]byte("secret"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if !strings.HasPrefix(string(private), "-----BEGIN ENCRYPTED SIGSTORE PRIVATE KEY-----") || !strings.HasPrefix(string(public), "-----BEGIN PUBLIC KEY-----") {
 		t.Errorf("key files begin with %.40q and %.40q", private, public)
 	}
-	want, err := attest.ParsePublicKey(public)
+	want, err := keyfile.ParsePublicKey(public)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -100,7 +101,7 @@ func TestKeyFiles(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	emptyPassword, _, err := attest.EncryptKey(key, nil)
+	emptyPassword, _, err := keyfile.EncryptKey(key, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -119,17 +120,17 @@ func TestKeyFiles(t *testing.T) {
 		{"PKCS #8", file("PRIVATE KEY", pkcs8), nil, key.Public(), nil},
 		{"SEC 1", file("EC PRIVATE KEY", sec1), nil, key.Public(), nil},
 		{"made without password", emptyPassword, nil, key.Public(), nil},
-		{"wrong password", private, []byte("guess"), nil, attest.ErrKeyPassword},
-		{"no password", private, nil, nil, attest.ErrNoPassword},
-		{"damaged", file("ENCRYPTED SIGSTORE PRIVATE KEY", block.Bytes[:40]), []byte("secret"), nil, attest.ErrKeyPassword},
-		{"something else in the box", file("ENCRYPTED SIGSTORE PRIVATE KEY", box), []byte{}, nil, attest.ErrKeyForm},
-		{"public key", public, nil, nil, attest.ErrKeyForm},
-		{"no PEM", []byte("hello"), nil, nil, attest.ErrKeyForm},
-		{"empty", nil, nil, nil, attest.ErrKeyForm},
-		{"two keys", append(slices.Clone(private), private...), []byte("secret"), nil, attest.ErrKeyForm},
-		{"too long", bytes.Repeat([]byte("a"), attest.MaxKeyBytes+1), nil, nil, attest.ErrKeyForm},
+		{"wrong password", private, []byte("guess"), nil, keyfile.ErrPassword},
+		{"no password", private, nil, nil, keyfile.ErrNoPassword},
+		{"damaged", file("ENCRYPTED SIGSTORE PRIVATE KEY", block.Bytes[:40]), []byte("secret"), nil, keyfile.ErrPassword},
+		{"something else in the box", file("ENCRYPTED SIGSTORE PRIVATE KEY", box), []byte{}, nil, keyfile.ErrForm},
+		{"public key", public, nil, nil, keyfile.ErrForm},
+		{"no PEM", []byte("hello"), nil, nil, keyfile.ErrForm},
+		{"empty", nil, nil, nil, keyfile.ErrForm},
+		{"two keys", append(slices.Clone(private), private...), []byte("secret"), nil, keyfile.ErrForm},
+		{"too long", bytes.Repeat([]byte("a"), keyfile.MaxBytes+1), nil, nil, keyfile.ErrForm},
 	} {
-		got, err := attest.ParsePrivateKey(c.data, c.password)
+		got, err := keyfile.ParsePrivateKey(c.data, c.password)
 		if !errors.Is(err, c.err) || (err == nil) != (c.err == nil) {
 			t.Errorf("%s: %v, want %v", c.name, err, c.err)
 			continue
@@ -139,7 +140,7 @@ func TestKeyFiles(t *testing.T) {
 		}
 	}
 	for _, data := range [][]byte{private, nil, []byte("x"), append(slices.Clone(public), public...)} {
-		if _, err := attest.ParsePublicKey(data); !errors.Is(err, attest.ErrKeyForm) {
+		if _, err := keyfile.ParsePublicKey(data); !errors.Is(err, keyfile.ErrForm) {
 			t.Errorf("public key %.20q: %v", data, err)
 		}
 	}
@@ -155,7 +156,7 @@ func TestPasswordFromEnvironment(t *testing.T) {
 		{map[string]string{"COSIGN_PASSWORD": "b"}, []byte("b")},
 		{map[string]string{"WALLPROOF_KEY_PASSWORD": ""}, []byte{}},
 	} {
-		got := attest.Password(func(name string) (string, bool) { v, ok := c.env[name]; return v, ok })
+		got := keyfile.Password(func(name string) (string, bool) { v, ok := c.env[name]; return v, ok })
 		if !bytes.Equal(got, c.want) || (got == nil) != (c.want == nil) {
 			t.Errorf("%v: %q, want %q", c.env, got, c.want)
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/sigstore/sigstore-go/pkg/sign"
 	"github.com/sigstore/sigstore/pkg/signature"
 
+	"github.com/wallproof/wallproof/attest/keyfile"
 	"github.com/wallproof/wallproof/verify"
 )
 
@@ -39,7 +40,7 @@ type keySigner struct {
 func NewKeySigner(key crypto.Signer) (Signer, error) {
 	details, err := signature.GetDefaultAlgorithmDetails(key.Public())
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrKeyForm, err)
+		return nil, fmt.Errorf("%w: %w", keyfile.ErrForm, err)
 	}
 	name, err := verify.Fingerprint(key.Public())
 	if err != nil {
@@ -69,7 +70,7 @@ func (s *keySigner) GetSigningAlgorithm() protocommon.PublicKeyDetails {
 }
 
 func (s *keySigner) GetPublicKeyPem() (string, error) {
-	data, err := MarshalPublicKey(s.key.Public())
+	data, err := keyfile.MarshalPublicKey(s.key.Public())
 	return string(data), err
 }
 

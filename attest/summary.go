@@ -12,6 +12,7 @@ import (
 	"github.com/wallproof/wallproof/attest/manifest"
 	"github.com/wallproof/wallproof/attest/packet"
 	"github.com/wallproof/wallproof/attest/predicate"
+	"github.com/wallproof/wallproof/internal/files"
 	"github.com/wallproof/wallproof/verify"
 )
 
@@ -81,7 +82,7 @@ func isAttester(s Signer, attester verify.Signer) (bool, error) {
 // WriteVerification puts a signed re-run into a packet's directory.
 func WriteVerification(dir string, r Result) (string, error) {
 	path := filepath.Join(dir, packet.VerificationFile)
-	return path, WriteFile(path, r.Bundle, 0o644)
+	return path, files.Write(path, r.Bundle, 0o644)
 }
 
 // ErrNoScorecard means that a report is not about a scorecard that fits.

@@ -111,12 +111,8 @@ func (a *authenticator) identityTimes(e *envelope, tr *root.TrustedRoot, out *au
 		times = append(times, t.Time)
 	}
 	switch {
-	case len(stamps) > 0:
-		out.signer.Time, out.signed = "timestamp", stamps[0].Time
-		l.pass(CheckTime, CodeTimeTimestamp, "signed before "+out.signed.UTC().Format(timeFormat)+", by a timestamp authority", file)
-	case len(logTimes) > 0:
-		out.signer.Time, out.signed = "log", logTimes[0].Time
-		l.pass(CheckTime, CodeTimeLog, "signed before "+out.signed.UTC().Format(timeFormat)+", by a log", file)
+	case len(times) > 0:
+		out.signedBefore(stamps, logTimes, file, l)
 	case a.trust.Identity.WithoutTimestamp && !a.requires(RequireTimestamp):
 		out.signer.Time = "asserted"
 		times = append(times, a.at)

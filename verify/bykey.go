@@ -2,6 +2,7 @@ package verify
 
 import (
 	"errors"
+	"time"
 
 	"github.com/sigstore/sigstore-go/pkg/root"
 	"github.com/sigstore/sigstore-go/pkg/verify"
@@ -53,16 +54,15 @@ func (a *authenticator) byKey(e *envelope, out *authentic, file string, l *lines
 func (a *authenticator) keyTime(e *envelope, material root.TrustedMaterial, out *authentic, file string, l *lines) bool {
 	logTimes, logErr, logged := logTimes(e, material)
 	stamps, stampErr, stamped := stampTimes(e, material)
+	if logErr != nil {
+		logTimes = nil
+	}
 	switch {
-	case len(stamps) > 0:
-		out.signed, out.signer.Time = stamps[0].Time, "timestamp"
-		l.pass(CheckTime, CodeTimeTimestamp, "signed before "+stamps[0].Time.UTC().Format(timeFormat)+", by a timestamp authority", file)
-	case stamped && a.shared.given:
+	case stamped && len(stamps) == 0 && a.shared.given:
 		l.fail(CheckTime, CodeTimeTimestampBad, "a timestamp that no authority of the trusted root gave: "+stampErr.Error(), file)
 		return false
-	case len(logTimes) > 0 && logErr == nil:
-		out.signed, out.signer.Time = logTimes[0].Time, "log"
-		l.pass(CheckTime, CodeTimeLog, "signed before "+logTimes[0].Time.UTC().Format(timeFormat)+", by a log", file)
+	case len(stamps)+len(logTimes) > 0:
+		out.signedBefore(stamps, logTimes, file, l)
 	case a.requires(RequireTimestamp):
 		l.fail(CheckTime, CodeTimeMissing, "no trusted time of signing, and it is required", file)
 		return false
@@ -115,4 +115,29 @@ func stampTimes(e *envelope, material root.TrustedMaterial) (times []*root.Times
 		return nil, errors.Join(refused...), true
 	}
 	return times, err, true
+}
+
+// signedBefore keeps the first of the trusted times, of which there is at least
+// one. The signature existed at each of them, so it is the first that tells most.
+func (out *authentic) signedBefore(stamps []*root.Timestamp, logs []root.Timestamp, file string, l *lines) {
+	code, kind, by := CodeTimeLog, "log", "a log"
+	for _, t := range logs {
+		out.first(t.Time)
+	}
+	for _, t := range stamps {
+		if out.first(t.Time) {
+			code, kind, by = CodeTimeTimestamp, "timestamp", "a timestamp authority"
+		}
+	}
+	out.signer.Time = kind
+	l.pass(CheckTime, code, "signed before "+out.signed.UTC().Format(timeFormat)+", by "+by, file)
+}
+
+// first takes a trusted time if none so far is earlier.
+func (out *authentic) first(t time.Time) bool {
+	if !out.signed.IsZero() && out.signed.Before(t) {
+		return false
+	}
+	out.signed = t
+	return true
 }

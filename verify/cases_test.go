@@ -20,6 +20,7 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 
 	"github.com/wallproof/wallproof/attest"
+	"github.com/wallproof/wallproof/attest/keyfile"
 	"github.com/wallproof/wallproof/attest/packet"
 	"github.com/wallproof/wallproof/attest/packettest"
 	"github.com/wallproof/wallproof/verify"
@@ -267,11 +268,11 @@ func TestE11Algorithms(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = attest.ParsePrivateKey(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}), nil)
-	if !errors.Is(err, attest.ErrKeyForm) || !strings.Contains(fmt.Sprint(err), "use ECDSA P-256 or P-384") {
+	_, err = keyfile.ParsePrivateKey(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}), nil)
+	if !errors.Is(err, keyfile.ErrForm) || !strings.Contains(fmt.Sprint(err), "use ECDSA P-256 or P-384") {
 		t.Errorf("P-224: %v", err)
 	}
-	if _, err := attest.NewKeySigner(p224); !errors.Is(err, attest.ErrKeyForm) {
+	if _, err := attest.NewKeySigner(p224); !errors.Is(err, keyfile.ErrForm) {
 		t.Errorf("P-224: %v", err)
 	}
 }

@@ -190,7 +190,7 @@ func (v *verification) reported(check string) bool {
 
 // vectorsKnown refuses a statement that leaves a vector out.
 func (v *verification) vectorsKnown() bool {
-	want := vectors(v.shared.known().list)
+	want := v.shared.vectors()
 	var have []string
 	for _, x := range v.boundary.Battery.Vectors {
 		have = append(have, x.Vector)

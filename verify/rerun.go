@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"slices"
+	"time"
 
 	"github.com/wallproof/wallproof/attest/manifest"
 	"github.com/wallproof/wallproof/attest/packet"
@@ -34,13 +35,13 @@ func (v *verification) rerun() {
 	if v.in.VerifierTrust != nil {
 		a.trust = *v.in.VerifierTrust
 	}
-	r, ok := v.readRerun(&a, data)
+	r, signed, ok := v.readRerun(&a, data)
 	if !ok {
 		return
 	}
 	v.evidence.Rerun = r
 	v.report.Times.Verified = r.VSA.TimeVerified
-	v.judgeRerun(r)
+	v.judgeRerun(r, signed)
 }
 
 func (v *verification) verificationBundle() ([]byte, error) {
@@ -53,16 +54,17 @@ func (v *verification) verificationBundle() ([]byte, error) {
 	return readBundleFile(v.in.Packet, packet.VerificationFile)
 }
 
-// readRerun authenticates and reads the re-run.
-func (v *verification) readRerun(a *authenticator, data []byte) (*Rerun, bool) {
+// readRerun authenticates and reads the re-run. signed is the trusted time before
+// which it was signed, or zero.
+func (v *verification) readRerun(a *authenticator, data []byte) (r *Rerun, signed time.Time, ok bool) {
 	var l lines
 	auth := a.authenticate(data, packet.VerificationFile, &l)
 	if auth == nil {
 		c, _ := l.failed()
 		v.fail(CheckRerun, CodeRerunInvalid, string(c.Code)+": "+c.Message, packet.VerificationFile)
-		return nil, false
+		return nil, signed, false
 	}
-	r := &Rerun{Signer: auth.signer, Digest: auth.digest}
+	r = &Rerun{Signer: auth.signer, Digest: auth.digest}
 	s, _, err := predicate.ParseStatement(auth.payload)
 	if err == nil {
 		err = auth.whole()
@@ -75,11 +77,11 @@ func (v *verification) readRerun(a *authenticator, data []byte) (*Rerun, bool) {
 	}
 	if err != nil {
 		v.fail(CheckRerun, CodeRerunInvalid, err.Error(), packet.VerificationFile)
-		return nil, false
+		return nil, signed, false
 	}
 	r.Self = auth.signer.Fingerprint == v.report.Signer.Fingerprint ||
 		(auth.signer.Kind == "identity" && auth.signer.Identity == v.report.Signer.Identity && auth.signer.Issuer == v.report.Signer.Issuer)
-	return r, v.rerunIsOurs(s, r)
+	return r, auth.signed, v.rerunIsOurs(s, r)
 }
 
 // rerunIsOurs refuses a re-run of something else, or one that hides who made it.
@@ -117,7 +119,7 @@ func policyHex(b predicate.Boundary) string {
 	return b.Battery.CatalogDigest[prefix:]
 }
 
-func (v *verification) judgeRerun(r *Rerun) {
+func (v *verification) judgeRerun(r *Rerun, signed time.Time) {
 	at, err := manifest.ParseTime(r.VSA.TimeVerified)
 	attested, err2 := manifest.ParseTime(v.boundary.Attested)
 	level := levelOf(r)
@@ -134,7 +136,9 @@ func (v *verification) judgeRerun(r *Rerun) {
 		v.fail(CheckRerun, CodeRerunLevel, fmt.Sprintf("the re-run confirms level %s, whether something escaped is %t", level, v.escaped()), packet.VerificationFile)
 	case at.Before(attested.Add(-ClockSkew)):
 		v.fail(CheckRerun, CodeRerunStale, "the re-run of "+r.VSA.TimeVerified+" is older than the attestation", packet.VerificationFile)
-	case at.After(v.in.At.Add(ClockSkew)):
+	case !signed.IsZero() && signed.Add(ClockSkew).Before(at):
+		v.fail(CheckRerun, CodeRerunInvalid, "the re-run of "+r.VSA.TimeVerified+" was signed before that, on "+manifest.FormatTime(signed), packet.VerificationFile)
+	case at.After(v.in.At.Add(ClockSkew)) || signed.After(v.in.At.Add(ClockSkew)):
 		v.hold(CheckRerun, CodeRerunFuture, "the re-run of "+r.VSA.TimeVerified+" lies in the future", packet.VerificationFile)
 	case r.Self && v.auth.requires(RequireIndependent):
 		v.hold(CheckRerun, CodeRerunIndependent, "the re-run was signed by the attester itself, and an independent one is required", packet.VerificationFile)

@@ -94,8 +94,10 @@ func (v *verification) binding(s predicate.Scorecard) {
 		return
 	}
 	// The scorecard's own time was found well formed.
-	if produced, _ := parseAny(s.Produced); at.Add(ClockSkew).Before(produced) || at.After(v.in.At.Add(ClockSkew)) {
-		v.hold(CheckScorecard, CodeBindingTime, fmt.Sprintf("bound on %s, before the scorecard was produced (%.40s) or in the future", b.Bound, s.Produced), "binding")
+	produced, _ := parseAny(s.Produced)
+	late := v.in.At.Add(ClockSkew)
+	if at.Add(ClockSkew).Before(produced) || at.After(late) || auth.signed.After(late) || (!auth.signed.IsZero() && auth.signed.Add(ClockSkew).Before(at)) {
+		v.hold(CheckScorecard, CodeBindingTime, fmt.Sprintf("bound on %s: before the scorecard was produced (%.40s), after it was signed, or in the future", b.Bound, s.Produced), "binding")
 		return
 	}
 	v.pass(CheckScorecard, CodeScorecardOK, fmt.Sprintf("%s scorecard %.100q, bound on %s", s.Kind, s.ID, b.Bound), "binding")

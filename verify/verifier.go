@@ -21,6 +21,9 @@ type Verifier struct {
 	info  TrustedRoot // without its age
 	given bool        // the root was given, not the embedded one
 	known func() *known
+	// vectors are those of the catalogue, in its order. They are all that a bundle
+	// alone needs of it.
+	vectors func() []string
 
 	policies policies
 }
@@ -37,9 +40,10 @@ type known struct {
 // trustedRoot, its digest and catalogue mean what they mean in an Input. A
 // trusted root that cannot be read is told by each report.
 func NewVerifier(trustedRoot []byte, trustedRootDigest string, catalogue []catalog.Technique) *Verifier {
-	v := &Verifier{given: trustedRoot != nil, known: ownCatalogue}
+	v := &Verifier{given: trustedRoot != nil, known: ownCatalogue, vectors: ownVectors}
 	if catalogue != nil {
 		v.known = sync.OnceValue(func() *known { return know(catalogue) })
+		v.vectors = func() []string { return vectors(catalogue) }
 	}
 	if !v.given {
 		v.root = embeddedRoot
@@ -69,6 +73,14 @@ var (
 	})
 	ownCatalogue = sync.OnceValue(func() *known { return know(catalog.All()) })
 )
+
+func ownVectors() []string {
+	var out []string
+	for _, v := range catalog.Vectors() {
+		out = append(out, string(v))
+	}
+	return out
+}
 
 func know(list []catalog.Technique) *known {
 	k := &known{list: list, by: make(map[string]catalog.Technique, len(list))}

@@ -9,7 +9,7 @@
 //
 //	sigstore-kms-SCHEME describe SCHEME://…
 //
-// with one JSON object on standard output (Description), so that the version of
+// with one JSON object on standard output (keyref.Description), so that the version of
 // the key that signs is pinned and recorded.
 package kms
 
@@ -23,9 +23,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"strings"
-	"sync"
 
 	protocommon "github.com/sigstore/protobuf-specs/gen/pb-go/common/v1"
 	"github.com/sigstore/sigstore/pkg/signature"
@@ -33,6 +31,8 @@ import (
 	"github.com/sigstore/sigstore/pkg/signature/options"
 
 	"github.com/wallproof/wallproof/attest"
+	"github.com/wallproof/wallproof/attest/keyfile"
+	"github.com/wallproof/wallproof/attest/keyref"
 	"github.com/wallproof/wallproof/verify"
 )
 
@@ -43,48 +43,14 @@ var (
 	ErrService   = errors.New("the key service refused or failed; nothing was signed")
 )
 
-// Description is what a key service says of a key.
-type Description struct {
-	URI        string `json:"uri"`                  // with its version
-	Record     string `json:"record,omitempty"`     // what goes into evidence, where that is not the URI
-	Version    string `json:"version,omitempty"`    // where the URI cannot carry it
-	Protection string `json:"protection,omitempty"` // "HSM", "SOFTWARE", …
-	State      string `json:"state,omitempty"`
-}
-
-// IsReference reports whether s names a key in a key service rather than a file.
-func IsReference(s string) bool { return referenceForm().MatchString(Normalize(s)) }
-
-var (
-	referenceForm = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\A[a-z][a-z0-9]+://\S*\z`) })
-	gcpVersion    = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`\A(gcpkms://projects/[^/]+/locations/[^/]+/keyRings/[^/]+/cryptoKeys/[^/]+)/(?:versions|cryptoKeyVersions)/([^/]+)\z`)
-	})
-)
-
-// pkcs11 begins a PKCS #11 URI (RFC 7512), which has no "//".
-const pkcs11 = "pkcs11:"
-
-// Normalize writes the one spelling of a reference. Google's version may be
-// called "versions" or "cryptoKeyVersions", and a PKCS #11 URI has no "//".
-func Normalize(ref string) string {
-	if rest, ok := strings.CutPrefix(ref, pkcs11); ok && !strings.HasPrefix(rest, "//") {
-		return pkcs11 + "//" + rest
-	}
-	if m := gcpVersion().FindStringSubmatch(ref); m != nil {
-		return m[1] + "/cryptoKeyVersions/" + m[2]
-	}
-	return ref
-}
-
 // Open connects to a key. dir is a folder that is searched for the helper before
 // PATH, usually that of the running program; it may be empty.
 func Open(ctx context.Context, ref, dir string) (attest.Signer, error) {
-	if !IsReference(ref) {
+	scheme, key, ok := keyref.Split(ref)
+	if !ok {
 		return nil, fmt.Errorf("%w (%.200q)", ErrReference, ref)
 	}
-	ref = Normalize(ref)
-	scheme, _, _ := strings.Cut(ref, "://")
+	ref = scheme + "://" + key
 	helper, err := find(cliplugin.PluginBinaryPrefix+scheme, dir)
 	if err != nil {
 		return nil, err
@@ -102,7 +68,7 @@ func Open(ctx context.Context, ref, dir string) (attest.Signer, error) {
 	}
 	details, err := signature.GetDefaultAlgorithmDetails(public)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", attest.ErrKeyForm, err)
+		return nil, fmt.Errorf("%w: %w", keyfile.ErrForm, err)
 	}
 	fingerprint, err := verify.Fingerprint(public)
 	if err != nil {
@@ -150,16 +116,16 @@ const (
 
 // describe asks our helper; one of somebody else's does not know the question.
 // Where there is no answer, why is what the helper said.
-func describe(ctx context.Context, helper, ref string) (d Description, why string) {
+func describe(ctx context.Context, helper, ref string) (d keyref.Description, why string) {
 	var out, said bytes.Buffer
 	cmd := exec.CommandContext(ctx, helper, "describe", ref)
 	cmd.Stdout, cmd.Stderr = &out, &said
 	if err := cmd.Run(); err != nil || out.Len() > maxDescription {
 		text := strings.Join(strings.Fields(said.String()), " ")
-		return Description{}, text[:min(len(text), maxReason)]
+		return keyref.Description{}, text[:min(len(text), maxReason)]
 	}
-	if json.Unmarshal(out.Bytes(), &d) != nil || !IsReference(d.URI) {
-		return Description{}, ""
+	if json.Unmarshal(out.Bytes(), &d) != nil || !keyref.Is(d.URI) {
+		return keyref.Description{}, ""
 	}
 	return d, ""
 }
@@ -178,7 +144,7 @@ func publicKey(ctx context.Context, ref string) (crypto.PublicKey, error) {
 
 // signer is a key in a key service.
 type signer struct {
-	Description
+	keyref.Description
 	ref, name string
 	public    crypto.PublicKey
 	details   signature.AlgorithmDetails
@@ -194,7 +160,7 @@ func (s *signer) GetKeyAlgorithm() string { return attest.KeyAlgorithm(s.details
 func (s *signer) GetHint() []byte         { return attest.KeyHint(s.public) }
 
 func (s *signer) GetPublicKeyPem() (string, error) {
-	data, err := attest.MarshalPublicKey(s.public)
+	data, err := keyfile.MarshalPublicKey(s.public)
 	return string(data), err
 }
 

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/wallproof/wallproof/attest"
+	"github.com/wallproof/wallproof/attest/keyfile"
 	"github.com/wallproof/wallproof/attest/manifest"
 	"github.com/wallproof/wallproof/attest/packet"
 	"github.com/wallproof/wallproof/attest/predicate"
@@ -72,7 +73,7 @@ func (p *Packet) Clone() *Packet {
 // PublicKeyPEM is the attester's public key file.
 func (p *Packet) PublicKeyPEM(t testing.TB) []byte {
 	t.Helper()
-	data, err := attest.MarshalPublicKey(p.Key.Public())
+	data, err := keyfile.MarshalPublicKey(p.Key.Public())
 	if err != nil {
 		t.Fatalf("packettest: %v", err)
 	}

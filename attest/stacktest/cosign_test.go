@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/wallproof/wallproof/attest"
+	"github.com/wallproof/wallproof/attest/keyfile"
 	"github.com/wallproof/wallproof/attest/packettest"
 	"github.com/wallproof/wallproof/attest/predicate"
 	"github.com/wallproof/wallproof/verify"
@@ -64,11 +65,11 @@ func testCosign(t *testing.T) {
 
 	// With a key of our own making, in cosign's form: logged and timestamped, and
 	// neither.
-	private, public, err := attest.GenerateKeyPair([]byte("secret"))
+	private, public, err := keyfile.GenerateKeyPair([]byte("secret"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	key, err := attest.ParsePrivateKey(private, []byte("secret"))
+	key, err := keyfile.ParsePrivateKey(private, []byte("secret"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,6 +19,8 @@ import (
 	"google.golang.org/api/option"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
+
+	"github.com/wallproof/wallproof/attest/keyref"
 )
 
 // Environment variables of a private or test endpoint.
@@ -55,27 +57,27 @@ var gcpReference = regexp.MustCompile(`\Agcpkms://(projects/[^/]+/locations/[^/]
 
 // describeGCP pins the version of a key: the one named, or the newest that is
 // enabled.
-func describeGCP(ctx context.Context, ref string) (description, error) {
+func describeGCP(ctx context.Context, ref string) (keyref.Description, error) {
 	m := gcpReference.FindStringSubmatch(ref)
 	if m == nil {
-		return description{}, fmt.Errorf("%.200q is not gcpkms://projects/P/locations/L/keyRings/R/cryptoKeys/K[/cryptoKeyVersions/N]", ref)
+		return keyref.Description{}, fmt.Errorf("%.200q is not gcpkms://projects/P/locations/L/keyRings/R/cryptoKeys/K[/cryptoKeyVersions/N]", ref)
 	}
 	client, err := gcpkms.NewKeyManagementClient(ctx, clientOptions()...)
 	if err != nil {
-		return description{}, fmt.Errorf("connect to the key service: %w", err)
+		return keyref.Description{}, fmt.Errorf("connect to the key service: %w", err)
 	}
 	defer client.Close()
 	version, err := findVersion(ctx, client, m[1], m[2])
 	if err != nil {
-		return description{}, err
+		return keyref.Description{}, err
 	}
 	if version.GetState() != kmspb.CryptoKeyVersion_ENABLED {
-		return description{}, fmt.Errorf("%s is %s; name a version that is enabled", version.GetName(), version.GetState())
+		return keyref.Description{}, fmt.Errorf("%s is %s; name a version that is enabled", version.GetName(), version.GetState())
 	}
 	if err := checkPublicKey(ctx, client, version.GetName()); err != nil {
-		return description{}, err
+		return keyref.Description{}, err
 	}
-	return description{URI: "gcpkms://" + version.GetName(), Protection: version.GetProtectionLevel().String(), State: version.GetState().String()}, nil
+	return keyref.Description{URI: "gcpkms://" + version.GetName(), Protection: version.GetProtectionLevel().String(), State: version.GetState().String()}, nil
 }
 
 func findVersion(ctx context.Context, client *gcpkms.KeyManagementClient, key, version string) (*kmspb.CryptoKeyVersion, error) {

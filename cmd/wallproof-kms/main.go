@@ -19,7 +19,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -35,6 +34,8 @@ import (
 	"github.com/sigstore/sigstore/pkg/signature/kms/cliplugin/handler"
 	_ "github.com/sigstore/sigstore/pkg/signature/kms/gcp"
 	_ "github.com/sigstore/sigstore/pkg/signature/kms/hashivault"
+
+	"github.com/wallproof/wallproof/attest/keyref"
 )
 
 const prefix = "sigstore-kms-"
@@ -88,14 +89,6 @@ func open(ctx context.Context, scheme string, init *common.InitOptions) (kms.Sig
 	return kms.Get(ctx, scheme+"://"+init.KeyResourceID, init.HashFunc, opts...)
 }
 
-// description is what describe prints.
-type description struct {
-	URI        string `json:"uri"`
-	Version    string `json:"version,omitempty"` // where the reference cannot carry it
-	Protection string `json:"protection,omitempty"`
-	State      string `json:"state,omitempty"`
-}
-
 func printDescription(w io.Writer, ref string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
 	defer cancel()
@@ -103,11 +96,11 @@ func printDescription(w io.Writer, ref string) error {
 	if err != nil {
 		return err
 	}
-	return json.NewEncoder(w).Encode(d)
+	return d.Write(w)
 }
 
 // describe asks a service about a key. A key of AWS has one version for ever.
-func describe(ctx context.Context, ref string) (description, error) {
+func describe(ctx context.Context, ref string) (keyref.Description, error) {
 	switch scheme, _, _ := strings.Cut(ref, "://"); scheme {
 	case "gcpkms":
 		return describeGCP(ctx, ref)
@@ -116,5 +109,5 @@ func describe(ctx context.Context, ref string) (description, error) {
 	case "hashivault", "openbao":
 		return describeVault(ctx, ref)
 	}
-	return description{URI: ref}, nil
+	return keyref.Description{URI: ref}, nil
 }

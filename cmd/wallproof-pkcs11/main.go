@@ -3,7 +3,6 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -11,9 +10,9 @@ import (
 	"runtime"
 
 	"github.com/sigstore/sigstore/pkg/signature/kms/cliplugin/handler"
-)
 
-const scheme = "pkcs11://"
+	"github.com/wallproof/wallproof/attest/keyref"
+)
 
 func main() {
 	runtime.LockOSThread() // modules may keep state by thread
@@ -35,7 +34,7 @@ func run(stdout io.Writer, stdin io.Reader, args []string) error {
 	var s *signer
 	if err == nil {
 		var r reference
-		if r, err = parseReference(scheme + plugin.InitOptions.KeyResourceID); err == nil {
+		if r, err = parseReference(keyref.PKCS11 + "://" + plugin.InitOptions.KeyResourceID); err == nil {
 			s, err = newSigner(r, plugin.InitOptions.HashFunc)
 		}
 	}
@@ -46,12 +45,7 @@ func run(stdout io.Writer, stdin io.Reader, args []string) error {
 	return err
 }
 
-// description is what describe prints.
-type description struct {
-	URI    string `json:"uri"`
-	Record string `json:"record"` // what goes into evidence
-}
-
+// describe says which key a reference names, once the token has it.
 func describe(w io.Writer, ref string) error {
 	r, err := parseReference(ref)
 	if err != nil {
@@ -60,5 +54,5 @@ func describe(w io.Writer, ref string) error {
 	if _, err := open(r); err != nil {
 		return err
 	}
-	return json.NewEncoder(w).Encode(description{URI: ref, Record: r.record()})
+	return keyref.Description{URI: ref, Record: r.record()}.Write(w)
 }

@@ -7,6 +7,8 @@ import (
 	"os"
 	"strconv"
 	"strings"
+
+	"github.com/wallproof/wallproof/attest/keyref"
 )
 
 // Variables of the environment.
@@ -31,11 +33,11 @@ type reference struct {
 // parseReference reads a PKCS #11 URI.
 func parseReference(s string) (reference, error) {
 	r := reference{slot: -1}
-	rest, ok := strings.CutPrefix(s, "pkcs11:")
-	if !ok {
+	scheme, key, ok := keyref.Split(s)
+	if !ok || scheme != keyref.PKCS11 {
 		return r, fmt.Errorf("%w (%.200q)", errReference, s)
 	}
-	path, query, _ := strings.Cut(strings.TrimPrefix(rest, "//"), "?")
+	path, query, _ := strings.Cut(key, "?")
 	for part := range strings.SplitSeq(path, ";") {
 		if err := r.attribute(part); err != nil {
 			return r, fmt.Errorf("%w: %w", errReference, err)
@@ -137,7 +139,7 @@ func (r reference) record() string {
 	}
 	add("object", r.object)
 	add("id", string(r.id))
-	return "pkcs11://" + strings.Join(parts, ";")
+	return keyref.PKCS11 + "://" + strings.Join(parts, ";")
 }
 
 // escape writes everything but unreserved characters as %XX.

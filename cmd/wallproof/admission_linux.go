@@ -8,6 +8,9 @@ import (
 	"github.com/wallproof/wallproof/attest/manifest"
 	"github.com/wallproof/wallproof/battery/admission"
 	"github.com/wallproof/wallproof/battery/image"
+	"github.com/wallproof/wallproof/internal/auditor"
+	"github.com/wallproof/wallproof/internal/command"
+	"github.com/wallproof/wallproof/internal/files"
 	"github.com/wallproof/wallproof/verify/trustroot"
 )
 
@@ -33,7 +36,7 @@ func admit(c *cli.Context, img *image.Resolved, rules *admission.Rules, o image.
 	}
 	a, err := admission.Admit(c.Context, img, c.String("admit-from"), rules, o)
 	if errors.Is(err, admission.ErrNotAdmitted) {
-		return nil, &exitError{code: exitInvalid, err: err}
+		return nil, &command.Exit{Code: command.Bad, Err: err}
 	}
 	return a, err
 }
@@ -48,14 +51,14 @@ func admissionRules(c *cli.Context) (*admission.Rules, error) {
 	}
 	r := &admission.Rules{Identity: c.String("admit-identity"), Issuer: c.String("admit-issuer"), Builder: c.String("admit-builder"), WithoutSCT: c.Bool("admit-without-sct")}
 	if path := c.String("admit-key"); path != "" {
-		key, err := readKey(path)
+		key, err := auditor.ReadKey(path)
 		if err != nil {
 			return nil, fmt.Errorf("--admit-key: %w", err)
 		}
 		r.Key = key
 	}
 	if path := c.String("admit-trusted-root"); path != "" {
-		data, err := readBounded(path, trustroot.MaxBytes)
+		data, err := files.Read(path, trustroot.MaxBytes)
 		if err == nil {
 			_, err = trustroot.Parse(data)
 		}

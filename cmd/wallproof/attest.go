@@ -10,6 +10,9 @@ import (
 
 	"github.com/urfave/cli/v2"
 	"github.com/wallproof/wallproof/attest"
+	"github.com/wallproof/wallproof/attest/keyfile"
+	"github.com/wallproof/wallproof/internal/command"
+	"github.com/wallproof/wallproof/internal/files"
 	"github.com/wallproof/wallproof/internal/term"
 )
 
@@ -42,7 +45,7 @@ func attestCommand() *cli.Command {
 			&cli.BoolFlag{Name: "replace", Usage: "replace an attestation that is there"},
 			&cli.StringFlag{Name: "attach", Usage: "attach it to the attested image in a registry (`REF`: HOST/NAME, or with the image's digest)"},
 			plainFlag(),
-			outputFlag("text or json")),
+			command.OutputFlag("text or json")),
 		Action: attestAction,
 	}
 }
@@ -70,7 +73,7 @@ func attestAction(c *cli.Context) error {
 	}
 	res, err := attest.Attest(c.Context, dir, o)
 	if errors.Is(err, attest.ErrPacketInvalid) {
-		return &exitError{code: exitInvalid, err: err}
+		return &command.Exit{Code: command.Bad, Err: err}
 	}
 	if err != nil {
 		return err
@@ -91,7 +94,7 @@ func attestOptions(c *cli.Context) (attest.Options, error) {
 		key = keylessWord
 	}
 	var root []byte
-	err := errors.Join(readInto(c, "threat-model", &o.ThreatModel), readInto(c, "redteam", &o.RedTeam), readInto(c, "trusted-root", &root))
+	err := errors.Join(command.ReadInto(c, "threat-model", &o.ThreatModel), command.ReadInto(c, "redteam", &o.RedTeam), command.ReadInto(c, "trusted-root", &root))
 	if err != nil {
 		return o, err
 	}
@@ -123,7 +126,7 @@ func printSigned(c *cli.Context, res attest.Result) error {
 	r := signedReport{res.Digest, res.Path, res.Algorithm, res.Key, record.Identity, record.Issuer,
 		res.SignedAt.UTC().Format(time.RFC3339), record.Timestamps, record.Logs}
 	if c.String("output") == "json" {
-		return printJSON(c.App.Writer, r)
+		return command.PrintJSON(c.App.Writer, r)
 	}
 	for _, f := range [][2]string{{"attestation", r.Attestation}, {"bundle", r.Bundle}, {"algorithm", r.Algorithm}, {"key", r.Key}, {"signer", r.Identity}, {"issuer", r.Issuer},
 		{"signed at", r.SignedAt}, {"timestamp", strings.Join(r.Timestamps, ", ")}, {"log", strings.Join(r.Logs, ", ")}} {
@@ -139,14 +142,14 @@ func printSigned(c *cli.Context, res attest.Result) error {
 
 // generateKey writes a new key pair and never over an old one.
 func generateKey(w io.Writer, name string) error {
-	private, public, err := attest.GenerateKeyPair(attest.Password(os.LookupEnv))
+	private, public, err := keyfile.GenerateKeyPair(keyfile.Password(os.LookupEnv))
 	if err != nil {
 		return err
 	}
-	if err := writeNew(name+".key", private, 0o600); err != nil {
+	if err := files.WriteNew(name+".key", private, 0o600); err != nil {
 		return fmt.Errorf("write the key pair: %w", err)
 	}
-	if err := writeNew(name+".pub", public, 0o644); err != nil {
+	if err := files.WriteNew(name+".pub", public, 0o644); err != nil {
 		return fmt.Errorf("write the key pair: %w", errors.Join(err, os.Remove(name+".key")))
 	}
 	_, err = fmt.Fprintf(w, "wrote %[1]s.key\nwrote %[1]s.pub\n", name)

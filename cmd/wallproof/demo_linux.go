@@ -12,8 +12,11 @@ import (
 	"github.com/urfave/cli/v2"
 	"github.com/wallproof/wallproof/battery"
 	"github.com/wallproof/wallproof/battery/image"
+	"github.com/wallproof/wallproof/internal/command"
 	"github.com/wallproof/wallproof/internal/demo"
+	"github.com/wallproof/wallproof/internal/files"
 	"github.com/wallproof/wallproof/internal/term"
+	"github.com/wallproof/wallproof/policy"
 )
 
 // demoMarker stands in a folder that an earlier demo made and that a new one may
@@ -28,7 +31,7 @@ func demoCommand() *cli.Command {
 			"page, then adds a host to the policy and shows that the gate holds the claim. Everything goes into DIR. Needs root.\n\n" +
 			"Exit code: 0 only when every step went as it should.\n\n" +
 			"Examples:\n   sudo wallproof demo --out wallproof-demo\n   sudo wallproof demo --out d --image registry.example/app@sha256:…",
-		Flags: append(imageFlags(), driverFlag(), policyFlag(),
+		Flags: append(imageFlags(), driverFlag(), command.PolicyFlag(),
 			&cli.StringFlag{Name: "out", Value: "wallproof-demo", Usage: "`DIR` for everything; one of an earlier demo is replaced"}),
 		Action: func(c *cli.Context) error {
 			if err := needRoot("demo"); err != nil {
@@ -115,13 +118,13 @@ func (d *demonstration) prepare() error {
 	if err := os.MkdirAll(d.out, 0o755); err != nil {
 		return fmt.Errorf("prepare the output folder: %w", err)
 	}
-	policy := demo.Policy
+	text := demo.Policy
 	if path := d.c.String("policy"); path != "" {
-		if policy, err = readBounded(path, maxPolicyFile); err != nil {
+		if text, err = files.Read(path, policy.MaxBytes); err != nil {
 			return fmt.Errorf("read the policy: %w", err)
 		}
 	}
-	for name, data := range map[string][]byte{demoMarker: nil, "policy.yaml": policy, "threat-model.md": demo.ThreatModel} {
+	for name, data := range map[string][]byte{demoMarker: nil, "policy.yaml": text, "threat-model.md": demo.ThreatModel} {
 		if err := os.WriteFile(d.path(name), data, 0o644); err != nil {
 			return fmt.Errorf("write %s: %w", name, err)
 		}
@@ -144,7 +147,7 @@ func (d *demonstration) takeImage(ctx context.Context) (battery.Options, error) 
 		return battery.Options{}, err
 	}
 	d.printf("  %s\n  platform %s, manifest %s\n", term.Clean(img.Reference), img.Platform, img.Digest)
-	p, err := readPolicy(d.path("policy.yaml"))
+	p, err := command.ReadPolicy(d.path("policy.yaml"))
 	if err != nil {
 		return battery.Options{}, err
 	}
@@ -179,7 +182,7 @@ func (d *demonstration) attack(ctx context.Context, opt battery.Options) error {
 	printVectors(d.c.App.Writer, d.style, res.Vectors, res.Critical)
 	d.printf("  packet: %s, %d entries, head %s\n", res.Packet, res.Summary.Count, res.Summary.Head)
 	if !res.Conclusive() {
-		return &exitError{code: exitHeld, err: errors.New("the boundary did not hold, or not everything was conclusive; the evidence is in " + res.Packet)}
+		return &command.Exit{Code: command.Held, Err: errors.New("the boundary did not hold, or not everything was conclusive; the evidence is in " + res.Packet)}
 	}
 	return nil
 }

@@ -15,8 +15,11 @@ import (
 	"github.com/wallproof/wallproof/attest"
 	"github.com/wallproof/wallproof/attest/manifest"
 	"github.com/wallproof/wallproof/attest/predicate"
+	"github.com/wallproof/wallproof/internal/auditor"
 	"github.com/wallproof/wallproof/internal/canon"
+	"github.com/wallproof/wallproof/internal/command"
 	"github.com/wallproof/wallproof/internal/demo"
+	"github.com/wallproof/wallproof/internal/files"
 	"github.com/wallproof/wallproof/internal/term"
 	"github.com/wallproof/wallproof/policy"
 	"github.com/wallproof/wallproof/verify"
@@ -75,7 +78,7 @@ func (d *demonstration) expect(ctx context.Context, network bool, want int, args
 // verifyOffline verifies from packet and public key alone. All that may be
 // missing is the re-run, which comes next.
 func (d *demonstration) verifyOffline(ctx context.Context) error {
-	if err := d.expect(ctx, false, exitHeld, d.verifyArgs()...); err != nil {
+	if err := d.expect(ctx, false, command.Held, d.verifyArgs()...); err != nil {
 		return err
 	}
 	report, err := d.report()
@@ -101,7 +104,7 @@ func (d *demonstration) report() (verify.Report, error) {
 		return verify.Report{}, fmt.Errorf("open the packet: %w", err)
 	}
 	defer root.Close()
-	key, err := readKey(d.path("demo.pub"))
+	key, err := auditor.ReadKey(d.path("demo.pub"))
 	if err != nil {
 		return verify.Report{}, err
 	}
@@ -182,7 +185,7 @@ func (d *demonstration) scorecard() error {
 	if err != nil {
 		return fmt.Errorf("write the scorecard: %w", err)
 	}
-	err = printJSON(f, map[string]any{
+	err = command.PrintJSON(f, map[string]any{
 		"schema": predicate.ScorecardSchema, "kind": "create", "id": "demo-1", "produced": manifest.FormatTime(time.Now()),
 		"image": b.Image.Digest, "policy": b.Policy.Digest, "score": 97,
 	})
@@ -199,14 +202,14 @@ func (d *demonstration) breakPolicy(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := d.expect(ctx, false, exitHeld, d.gateArgs(drifted)...); err != nil {
+	if err := d.expect(ctx, false, command.Held, d.gateArgs(drifted)...); err != nil {
 		return err
 	}
 	if err := d.writeLive(drifted, d.path("drift", "live.json")); err != nil {
 		return err
 	}
 	d.printf("\n")
-	if err := d.expect(ctx, false, exitHeld, d.siteArgs(filepath.Join("drift", "site"), "--live", d.path("drift", "live.json"))...); err != nil {
+	if err := d.expect(ctx, false, command.Held, d.siteArgs(filepath.Join("drift", "site"), "--live", d.path("drift", "live.json"))...); err != nil {
 		return err
 	}
 	page, err := os.ReadFile(d.path("drift", "site", "index.html"))
@@ -223,7 +226,7 @@ func (d *demonstration) breakPolicy(ctx context.Context) error {
 
 // driftedPolicy writes the policy with one more allowed host.
 func (d *demonstration) driftedPolicy() (string, error) {
-	p, err := readPolicy(d.path("policy.yaml"))
+	p, err := command.ReadPolicy(d.path("policy.yaml"))
 	if err != nil {
 		return "", err
 	}
@@ -241,7 +244,7 @@ func (d *demonstration) driftedPolicy() (string, error) {
 
 // writeLive writes what is deployed now: the attested image, under a policy.
 func (d *demonstration) writeLive(policyFile, out string) error {
-	p, err := readPolicy(policyFile)
+	p, err := command.ReadPolicy(policyFile)
 	if err != nil {
 		return err
 	}
@@ -257,5 +260,5 @@ func (d *demonstration) writeLive(policyFile, out string) error {
 	if err != nil {
 		return err
 	}
-	return attest.WriteFile(out, live, 0o644)
+	return files.Write(out, live, 0o644)
 }

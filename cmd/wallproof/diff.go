@@ -13,6 +13,8 @@ import (
 	"github.com/wallproof/wallproof/attest/packet"
 	"github.com/wallproof/wallproof/battery/compare"
 	"github.com/wallproof/wallproof/battery/judge"
+	"github.com/wallproof/wallproof/internal/auditor"
+	"github.com/wallproof/wallproof/internal/command"
 	"github.com/wallproof/wallproof/internal/term"
 )
 
@@ -26,7 +28,7 @@ func diffCommand() *cli.Command {
 			"what is recorded and checks no signature: `wallproof verify` does.\n\n" +
 			"Exit code: 0 every outcome is the same, 3 some differ, 2 the two cannot be compared, 1 one could not be read.\n\n" +
 			"Examples:\n   wallproof diff before/packet after/packet\n   wallproof diff runs/run-1 runs/run-2 --output json",
-		Flags: []cli.Flag{outputFlag("text or json")},
+		Flags: []cli.Flag{command.OutputFlag("text or json")},
 		Action: func(c *cli.Context) error {
 			if c.Args().Len() != 2 {
 				return errors.New("diff takes two packets; `wallproof diff --help` shows how")
@@ -49,14 +51,14 @@ func readRecord(path string) (*manifest.Manifest, error) {
 	if inner := filepath.Join(path, "packet"); isDir(inner) {
 		path = inner
 	}
-	var in question
-	if err := in.openPath(path); err != nil {
+	evidence, err := auditor.OpenPacket(path)
+	if err != nil {
 		return nil, err
 	}
-	if in.Packet == nil {
+	if evidence == nil {
 		return nil, fmt.Errorf("%s is a bundle alone; diff needs the packet, whose manifest lists the outcomes", path)
 	}
-	f, err := packet.Open(in.Packet, packet.ManifestFile)
+	f, err := packet.Open(evidence, packet.ManifestFile)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("%s holds no %s; name a packet or the output folder of one run", path, packet.ManifestFile)
 	}
@@ -106,7 +108,7 @@ func printDifference(c *cli.Context, d runDifference) error {
 	w := c.App.Writer
 	switch form := c.String("output"); form {
 	case "json":
-		if err := printJSON(w, d); err != nil {
+		if err := command.PrintJSON(w, d); err != nil {
 			return err
 		}
 	case "text":
@@ -116,9 +118,9 @@ func printDifference(c *cli.Context, d runDifference) error {
 	}
 	switch {
 	case !d.Comparable:
-		return &exitError{code: exitInvalid}
+		return &command.Exit{Code: command.Bad}
 	case len(d.Changes) > 0:
-		return &exitError{code: exitHeld}
+		return &command.Exit{Code: command.Held}
 	}
 	return nil
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 	"github.com/wallproof/wallproof/battery"
+	"github.com/wallproof/wallproof/internal/command"
 	"github.com/wallproof/wallproof/internal/term"
 )
 
@@ -14,7 +15,7 @@ func doctorCommand() *cli.Command {
 		Usage: "measure what this machine can do, each line with its fix",
 		Description: "Builds a boundary, verifies it with real packets, removes it again. Exit code 1 when something that a run needs is\n" +
 			"missing.\n\nExample:\n   sudo wallproof doctor",
-		Flags: []cli.Flag{driverFlag(), outputFlag("text or json")},
+		Flags: []cli.Flag{driverFlag(), command.OutputFlag("text or json")},
 		Action: func(c *cli.Context) error {
 			driver, err := openDriver(c.String("driver"))
 			if err != nil {
@@ -22,7 +23,7 @@ func doctorCommand() *cli.Command {
 			}
 			checks := battery.Doctor(c.Context, driver)
 			if c.String("output") == "json" {
-				err = printJSON(c.App.Writer, checks)
+				err = command.PrintJSON(c.App.Writer, checks)
 			} else {
 				style := term.StyleOf(c.App.Writer)
 				for _, k := range checks {
@@ -38,7 +39,7 @@ func doctorCommand() *cli.Command {
 			}
 			for _, k := range checks {
 				if !k.OK && err == nil {
-					return &exitError{code: exitUsage}
+					return &command.Exit{Code: command.Usage}
 				}
 			}
 			return err

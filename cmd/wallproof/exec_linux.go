@@ -14,6 +14,8 @@ import (
 	"github.com/wallproof/wallproof/battery"
 	"github.com/wallproof/wallproof/battery/image"
 	"github.com/wallproof/wallproof/battery/sandbox"
+	"github.com/wallproof/wallproof/internal/command"
+	"github.com/wallproof/wallproof/internal/files"
 	"github.com/wallproof/wallproof/internal/term"
 	"github.com/wallproof/wallproof/policy"
 	"github.com/wallproof/wallproof/policy/proxy"
@@ -46,7 +48,7 @@ func execCommand() *cli.Command {
 			"   wallproof exec --image ./layout --policy task.yaml --setup 'pip install -r requirements.txt' --verifier 'sh /tests/run.sh' -- agent\n" +
 			"   wallproof exec --image ./layout --policy policy.yaml --task 'one=agent --part 1' --task 'two=agent --part 2' -- agent --plan\n" +
 			"   wallproof exec --image ./layout --policy policy.yaml --reach https://github.com/ --reach https://example.org/",
-		Flags: append(imageFlags(), policyFlag(), driverFlag(),
+		Flags: append(imageFlags(), command.PolicyFlag(), driverFlag(),
 			&cli.StringSliceFlag{Name: "env", Aliases: []string{"e"}, Usage: "pass `NAME` of this environment, or NAME=VALUE, into the sandbox"},
 			&cli.StringFlag{Name: "user", Usage: "who the agent is: `UID[:GID]` (default: the image's user if it is not root, else 1000:1000)"},
 			&cli.StringFlag{Name: "setup", Usage: "`COMMAND` to run before it, as root, under the policy's set-up phase"},
@@ -118,15 +120,15 @@ func execExit(exit int, err error) error {
 	var program *battery.NoProgramError
 	switch {
 	case errors.As(err, &timeout):
-		return &exitError{exitTimeout, err}
+		return &command.Exit{Code: exitTimeout, Err: err}
 	case errors.As(err, &program) && program.NotRunnable:
-		return &exitError{exitNotRunnable, err}
+		return &command.Exit{Code: exitNotRunnable, Err: err}
 	case errors.As(err, &program):
-		return &exitError{exitNoProgram, err}
+		return &command.Exit{Code: exitNoProgram, Err: err}
 	case err != nil:
 		return err
 	case exit != 0:
-		return &exitError{code: exit}
+		return &command.Exit{Code: exit}
 	}
 	return nil
 }
@@ -139,7 +141,7 @@ func execOptions(c *cli.Context) (*battery.ExecOptions, error) {
 		return nil, err
 	}
 	var err error
-	if o.Policy, err = readPolicy(c.String("policy")); err != nil {
+	if o.Policy, err = command.ReadPolicy(c.String("policy")); err != nil {
 		return nil, err
 	}
 	if err := decideModel(c, o.Policy); err != nil {
@@ -288,7 +290,7 @@ func upstream(c *cli.Context) (proxy.Upstream, error) {
 		return up, err
 	}
 	if path := c.String("upstream-ca"); path != "" {
-		pem, err := readBounded(path, maxPolicyFile)
+		pem, err := files.Read(path, policy.MaxBytes)
 		if err != nil {
 			return up, fmt.Errorf("read the upstream authorities: %w", err)
 		}

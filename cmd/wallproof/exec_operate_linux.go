@@ -16,6 +16,8 @@ import (
 	"github.com/urfave/cli/v2"
 	"github.com/wallproof/wallproof/battery"
 	"github.com/wallproof/wallproof/battery/boundary"
+	"github.com/wallproof/wallproof/internal/command"
+	"github.com/wallproof/wallproof/internal/files"
 	"github.com/wallproof/wallproof/policy"
 	"github.com/wallproof/wallproof/policy/proxy"
 	"github.com/wallproof/wallproof/policy/proxy/record"
@@ -137,7 +139,7 @@ func watchPolicy(ctx context.Context, path string, o *battery.ExecOptions) <-cha
 	if path == "-" {
 		return edits
 	}
-	first, err := readBounded(path, maxPolicyFile)
+	first, err := files.Read(path, policy.MaxBytes)
 	if err != nil {
 		return edits
 	}
@@ -145,7 +147,7 @@ func watchPolicy(ctx context.Context, path string, o *battery.ExecOptions) <-cha
 	held, current := o.Secrets, o.Policy
 	go func() {
 		err := watch.File(ctx, path, first, func([]byte) {
-			p, err := readPolicy(path)
+			p, err := command.ReadPolicy(path)
 			if err == nil && p.Model != nil && self != nil {
 				p.Model.SelfSearch = self.SelfSearch
 			}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 	"github.com/wallproof/wallproof/battery"
+	"github.com/wallproof/wallproof/internal/command"
 )
 
 func gcCommand() *cli.Command {
@@ -13,7 +14,7 @@ func gcCommand() *cli.Command {
 		Usage: "remove what a killed run left behind: sandboxes, namespaces, links, mounts, folders",
 		Description: "Only what begins with the name wallproof and belongs to no living run is touched. Needs root.\n\n" +
 			"Example:\n   wallproof gc",
-		Flags: []cli.Flag{outputFlag("text or json")},
+		Flags: []cli.Flag{command.OutputFlag("text or json")},
 		Action: func(c *cli.Context) error {
 			if err := needRoot("gc"); err != nil {
 				return err
@@ -23,7 +24,7 @@ func gcCommand() *cli.Command {
 				if removed == nil {
 					removed = []string{}
 				}
-				if perr := printJSON(c.App.Writer, map[string]any{"removed": removed}); perr != nil {
+				if perr := command.PrintJSON(c.App.Writer, map[string]any{"removed": removed}); perr != nil {
 					return perr
 				}
 				return err

@@ -10,9 +10,11 @@ import (
 	"time"
 
 	"github.com/urfave/cli/v2"
-	"github.com/wallproof/wallproof/attest"
 	"github.com/wallproof/wallproof/attest/oci"
 	"github.com/wallproof/wallproof/attest/predicate"
+	"github.com/wallproof/wallproof/internal/auditor"
+	"github.com/wallproof/wallproof/internal/command"
+	"github.com/wallproof/wallproof/internal/files"
 	"github.com/wallproof/wallproof/internal/term"
 )
 
@@ -27,7 +29,7 @@ func liveCommand() *cli.Command {
 			"   wallproof gate evidence/packet --key wallproof.pub --live live.json --scorecard scorecard.json",
 		Flags: append([]cli.Flag{
 			&cli.StringFlag{Name: "image", Aliases: []string{"i"}, Usage: "the image in use, `REF` by tag or digest: the registry says what it is now"},
-			policyFlag(),
+			command.PolicyFlag(),
 			&cli.StringFlag{Name: "out", Usage: "write it here (`FILE`, default: standard output)"},
 			registryPlatformFlag(), plainFlag(),
 		}, fabricFlags()...),
@@ -42,12 +44,12 @@ func liveAction(c *cli.Context) error {
 	live := predicate.Live{Schema: predicate.LiveSchema, Generated: time.Now().UTC().Format(time.RFC3339)}
 	var err error
 	if ref := c.String("image"); ref != "" {
-		if live.Image, err = deployedImage(c, strings.TrimPrefix(ref, referencePrefix)); err != nil {
+		if live.Image, err = deployedImage(c, strings.TrimPrefix(ref, auditor.ReferencePrefix)); err != nil {
 			return err
 		}
 	}
 	if path := c.String("policy"); path != "" {
-		p, err := readPolicy(path)
+		p, err := command.ReadPolicy(path)
 		if err != nil {
 			return err
 		}
@@ -67,7 +69,7 @@ func liveAction(c *cli.Context) error {
 	}
 	data = append(data, '\n')
 	if out := c.String("out"); out != "" {
-		return attest.WriteFile(out, data, 0o644)
+		return files.Write(out, data, 0o644)
 	}
 	_, err = c.App.Writer.Write(data)
 	return err

@@ -9,6 +9,7 @@ import (
 	"github.com/wallproof/wallproof/attest/predicate"
 	"github.com/wallproof/wallproof/battery"
 	"github.com/wallproof/wallproof/battery/sandbox/gvisor"
+	"github.com/wallproof/wallproof/internal/command"
 )
 
 // The driver is asked where it runs; what it says is what a run on the same
@@ -22,7 +23,7 @@ func TestLiveAsksTheDriver(t *testing.T) {
 		t.Setenv(gvisor.RuntimeEnv, runtime)
 	}
 	out := filepath.Join(t.TempDir(), "live.json")
-	if code := run(context.Background(), []string{"wallproof", "live", "--driver", "gvisor", "--out", out}); code != 0 {
+	if code := command.Run(context.Background(), newApp(), []string{"wallproof", "live", "--driver", "gvisor", "--out", out}); code != 0 {
 		t.Fatalf("exit code %d", code)
 	}
 	data, err := os.ReadFile(out)
@@ -45,7 +46,7 @@ func TestLiveAsksTheDriver(t *testing.T) {
 	if f == nil || f.Driver != "gvisor" || f.Version != desc.Version || f.ConfigDigest != desc.ConfigDigest || f.Kernel != battery.KernelRelease() {
 		t.Errorf("%+v, the driver says %+v", f, desc)
 	}
-	if code := run(context.Background(), []string{"wallproof", "live", "--driver", "nothing", "--out", out}); code != exitUsage {
+	if code := command.Run(context.Background(), newApp(), []string{"wallproof", "live", "--driver", "nothing", "--out", out}); code != command.Usage {
 		t.Errorf("an unknown driver: exit code %d", code)
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/urfave/cli/v2"
+	"github.com/wallproof/wallproof/internal/command"
 	"github.com/wallproof/wallproof/internal/term"
 	"github.com/wallproof/wallproof/policy/proxy/record"
 )
@@ -29,7 +30,7 @@ func logsCommand() *cli.Command {
 	flags := []cli.Flag{
 		&cli.StringFlag{Name: "run", Usage: "`ID` of the run"},
 		&cli.StringFlag{Name: "log", Usage: "read a proxy's log in place of asking a running one (`FILE`)"},
-		operatorFlag(), outputFlag("text or json"),
+		operatorFlag(), command.OutputFlag("text or json"),
 	}
 	return &cli.Command{
 		Name: "logs", Usage: "blocked hosts and egress routes: names and counts only",
@@ -60,7 +61,7 @@ func showLog(c *cli.Context, blocked, routes bool) error {
 		return err
 	}
 	if c.String("output") == "json" {
-		return printJSON(c.App.Writer, l)
+		return command.PrintJSON(c.App.Writer, l)
 	}
 	return l.print(c.App.Writer)
 }
@@ -128,7 +129,7 @@ func proxyStatus(c *cli.Context) error {
 		return err
 	}
 	if c.String("output") == "json" {
-		return printJSON(c.App.Writer, s)
+		return command.PrintJSON(c.App.Writer, s)
 	}
 	state := s.Enforcement.State
 	if s.Enforcement.Reason != "" {

@@ -1,78 +1,14 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 
 	"github.com/urfave/cli/v2"
+	"github.com/wallproof/wallproof/internal/command"
 	"github.com/wallproof/wallproof/internal/term"
 	"github.com/wallproof/wallproof/policy"
 )
-
-// maxPolicyFile bounds a policy that is read from a file.
-const maxPolicyFile = policy.MaxBytes
-
-func policyFlag() *cli.StringFlag {
-	return &cli.StringFlag{Name: "policy", Aliases: []string{"p"}, Usage: "the egress policy, YAML or JSON (`FILE`, or - for standard input)"}
-}
-
-// readPolicy reads and parses the policy of the flag, or of the only argument.
-func readPolicy(path string) (*policy.Policy, error) {
-	if path == "" {
-		return nil, fmt.Errorf("no policy given; name one with --policy FILE")
-	}
-	data, err := readBounded(path, maxPolicyFile)
-	if err != nil {
-		return nil, fmt.Errorf("read the policy: %w", err)
-	}
-	p, err := policy.Parse(path, data)
-	if err != nil {
-		return nil, err
-	}
-	err = p.LoadLockfiles(func(name string) ([]byte, error) {
-		if !filepath.IsAbs(name) && path != "-" {
-			name = filepath.Join(filepath.Dir(path), name) // beside the policy
-		}
-		return readBounded(name, maxPolicyFile)
-	})
-	if err != nil {
-		return nil, err
-	}
-	return p, nil
-}
-
-// readBounded reads a file, or standard input for "-", up to a bound.
-func readBounded(path string, limit int64) ([]byte, error) {
-	var in io.Reader = os.Stdin
-	if path != "-" {
-		f, err := os.Open(path)
-		if err != nil {
-			return nil, err
-		}
-		defer f.Close()
-		in = f
-	}
-	data, err := io.ReadAll(io.LimitReader(in, limit+1))
-	if err == nil && int64(len(data)) > limit {
-		err = fmt.Errorf("%s is larger than %d bytes", path, limit)
-	}
-	return data, err
-}
-
-// outputFlag offers the forms in which a command prints its result.
-func outputFlag(forms string) *cli.StringFlag {
-	return &cli.StringFlag{Name: "output", Aliases: []string{"o"}, Value: "text", Usage: "`FORM` of the result: " + forms}
-}
-
-func printJSON(w io.Writer, v any) error {
-	enc := json.NewEncoder(w)
-	enc.SetIndent("", "  ")
-	enc.SetEscapeHTML(false)
-	return enc.Encode(v)
-}
 
 func policyCommand() *cli.Command {
 	return &cli.Command{
@@ -97,10 +33,10 @@ func policyHashCommand() *cli.Command {
 		Description: "The hash changes with anything that changes what is reachable or injected, and with nothing else: not with\n" +
 			"comments, order, spelling, file format, the policy's name or where its secrets come from.\n\n" +
 			"Examples:\n   wallproof policy hash --policy policy.yaml\n   wallproof policy hash --canonical policy.yaml | jq .",
-		Flags: []cli.Flag{policyFlag(), outputFlag("text or json"),
+		Flags: []cli.Flag{command.PolicyFlag(), command.OutputFlag("text or json"),
 			&cli.BoolFlag{Name: "canonical", Usage: "print the canonical form itself"}},
 		Action: func(c *cli.Context) error {
-			p, err := readPolicy(firstOf(c.String("policy"), c.Args().First()))
+			p, err := command.ReadPolicy(command.FirstOf(c.String("policy"), c.Args().First()))
 			if err != nil {
 				return err
 			}
@@ -115,22 +51,13 @@ func policyHashCommand() *cli.Command {
 			case c.Bool("canonical"):
 				_, err = fmt.Fprintf(c.App.Writer, "%s\n", canonical)
 			case c.String("output") == "json":
-				err = printJSON(c.App.Writer, map[string]string{"digest": digest})
+				err = command.PrintJSON(c.App.Writer, map[string]string{"digest": digest})
 			default:
 				_, err = fmt.Fprintln(c.App.Writer, digest)
 			}
 			return err
 		},
 	}
-}
-
-func firstOf(values ...string) string {
-	for _, v := range values {
-		if v != "" {
-			return v
-		}
-	}
-	return ""
 }
 
 func policyExplainCommand() *cli.Command {
@@ -142,12 +69,12 @@ func policyExplainCommand() *cli.Command {
 			"Exit code 0 whatever the decision: read it from the output.\n\n" +
 			"Examples:\n   wallproof policy explain --policy policy.yaml https://github.com/org/repo\n" +
 			"   wallproof policy explain --policy policy.yaml --output json http://169.254.169.254/",
-		Flags: []cli.Flag{policyFlag(), outputFlag("text or json")},
+		Flags: []cli.Flag{command.PolicyFlag(), command.OutputFlag("text or json")},
 		Action: func(c *cli.Context) error {
 			if c.Args().Len() != 1 {
 				return fmt.Errorf("explain takes one URL; `wallproof policy explain --help` shows how")
 			}
-			p, err := readPolicy(c.String("policy"))
+			p, err := command.ReadPolicy(c.String("policy"))
 			if err != nil {
 				return err
 			}
@@ -157,7 +84,7 @@ func policyExplainCommand() *cli.Command {
 			}
 			x := e.Explain(c.Args().First())
 			if c.String("output") == "json" {
-				return printJSON(c.App.Writer, x)
+				return command.PrintJSON(c.App.Writer, x)
 			}
 			return explainText(c.App.Writer, x)
 		},

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/urfave/cli/v2"
+	"github.com/wallproof/wallproof/internal/command"
 	"github.com/wallproof/wallproof/internal/term"
 	"github.com/wallproof/wallproof/policy/review"
 )
@@ -15,10 +16,10 @@ func policyLintCommand() *cli.Command {
 		ArgsUsage: "[FILE]",
 		Description: "Exit code 0 when there is nothing to report, 3 when there are findings.\n\n" +
 			"Examples:\n   wallproof policy lint policy.yaml\n   wallproof policy lint --policy policy.yaml --output json",
-		Flags: []cli.Flag{policyFlag(), outputFlag("text or json")},
+		Flags: []cli.Flag{command.PolicyFlag(), command.OutputFlag("text or json")},
 		Action: func(c *cli.Context) error {
-			path := firstOf(c.String("policy"), c.Args().First())
-			p, err := readPolicy(path)
+			path := command.FirstOf(c.String("policy"), c.Args().First())
+			p, err := command.ReadPolicy(path)
 			if err != nil {
 				return err
 			}
@@ -30,14 +31,14 @@ func policyLintCommand() *cli.Command {
 				if findings == nil {
 					findings = []review.Finding{}
 				}
-				err = printJSON(c.App.Writer, findings)
+				err = command.PrintJSON(c.App.Writer, findings)
 			} else {
 				for _, f := range findings {
 					fmt.Fprintf(c.App.Writer, "%s:%d: %s: %s (%s)\n", path, f.Line, f.Code, term.Clean(f.Message), term.Clean(f.Entry))
 				}
 			}
 			if err == nil && len(findings) > 0 {
-				return &exitError{code: exitHeld}
+				return &command.Exit{Code: command.Held}
 			}
 			return err
 		},

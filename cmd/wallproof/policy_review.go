@@ -6,6 +6,9 @@ import (
 	"os"
 
 	"github.com/urfave/cli/v2"
+	"github.com/wallproof/wallproof/attest/packet"
+	"github.com/wallproof/wallproof/internal/command"
+	"github.com/wallproof/wallproof/internal/files"
 	"github.com/wallproof/wallproof/internal/term"
 	"github.com/wallproof/wallproof/policy/importer"
 	"github.com/wallproof/wallproof/policy/review"
@@ -18,16 +21,16 @@ func policyDiffCommand() *cli.Command {
 		ArgsUsage: "BEFORE AFTER",
 		Description: "Exit code 0 when the two policies mean the same, 3 when they differ.\n\n" +
 			"Example:\n   wallproof policy diff old.yaml new.yaml",
-		Flags: []cli.Flag{outputFlag("text or json")},
+		Flags: []cli.Flag{command.OutputFlag("text or json")},
 		Action: func(c *cli.Context) error {
 			if c.Args().Len() != 2 {
 				return errors.New("diff takes two policies; `wallproof policy diff --help` shows how")
 			}
-			before, err := readPolicy(c.Args().Get(0))
+			before, err := command.ReadPolicy(c.Args().Get(0))
 			if err != nil {
 				return err
 			}
-			after, err := readPolicy(c.Args().Get(1))
+			after, err := command.ReadPolicy(c.Args().Get(1))
 			if err != nil {
 				return err
 			}
@@ -39,7 +42,7 @@ func policyDiffCommand() *cli.Command {
 				if changes == nil {
 					changes = []review.Change{}
 				}
-				err = printJSON(c.App.Writer, changes)
+				err = command.PrintJSON(c.App.Writer, changes)
 			} else {
 				style := term.StyleOf(c.App.Writer)
 				for _, d := range changes {
@@ -54,7 +57,7 @@ func policyDiffCommand() *cli.Command {
 				}
 			}
 			if err == nil && len(changes) > 0 {
-				return &exitError{code: exitHeld}
+				return &command.Exit{Code: command.Held}
 			}
 			return err
 		},
@@ -68,12 +71,12 @@ func policySuggestCommand() *cli.Command {
 		ArgsUsage: "LOG",
 		Description: "Nothing is allowed by this: it prints entries for a person to look at.\n\n" +
 			"Example:\n   wallproof policy suggest --policy policy.yaml evidence/packet/logs/proxy.jsonl",
-		Flags: []cli.Flag{policyFlag(), outputFlag("text or json")},
+		Flags: []cli.Flag{command.PolicyFlag(), command.OutputFlag("text or json")},
 		Action: func(c *cli.Context) error {
 			if c.Args().Len() != 1 {
 				return errors.New("suggest takes one log; `wallproof policy suggest --help` shows how")
 			}
-			p, err := readPolicy(c.String("policy"))
+			p, err := command.ReadPolicy(c.String("policy"))
 			if err != nil {
 				return err
 			}
@@ -89,7 +92,7 @@ func policySuggestCommand() *cli.Command {
 				return err
 			}
 			if c.String("output") == "json" {
-				return printJSON(c.App.Writer, s)
+				return command.PrintJSON(c.App.Writer, s)
 			}
 			_, err = c.App.Writer.Write(s.Format())
 			return err
@@ -109,7 +112,7 @@ func policyImportCommand() *cli.Command {
 				return errors.New("import takes what to read, vault or task, and a file")
 			}
 			path := c.Args().Get(1)
-			data, err := readBounded(path, maxDocument)
+			data, err := files.Read(path, packet.MaxDocumentBytes)
 			if err != nil {
 				return fmt.Errorf("read the document: %w", err)
 			}

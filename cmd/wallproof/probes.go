@@ -8,12 +8,13 @@ import (
 	"text/tabwriter"
 
 	"github.com/urfave/cli/v2"
+	"github.com/wallproof/wallproof/internal/command"
 	"github.com/wallproof/wallproof/internal/term"
 	"github.com/wallproof/wallproof/probes/catalog"
 )
 
 func probesCommand() *cli.Command {
-	form := outputFlag("text, json or markdown")
+	form := command.OutputFlag("text, json or markdown")
 	return &cli.Command{
 		Name:  "probes",
 		Usage: "the catalogue of techniques",
@@ -91,7 +92,7 @@ func proofText(t catalog.Technique) string {
 func writeTechniques(w io.Writer, form string, list []catalog.Technique) error {
 	switch form {
 	case "json":
-		return printJSON(w, list)
+		return command.PrintJSON(w, list)
 	case "markdown":
 		return techniquesMarkdown(w, list)
 	case "text":

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/urfave/cli/v2"
+	"github.com/wallproof/wallproof/internal/command"
 	"github.com/wallproof/wallproof/policy/proxy"
 	"github.com/wallproof/wallproof/policy/proxy/standalone"
 )
@@ -37,7 +38,7 @@ func proxyCommand() *cli.Command {
 			"Examples:\n   wallproof proxy --policy policy.yaml --listen 127.0.0.1:3128 --ca-out ca.pem\n" +
 			"   wallproof proxy --policy policy.yaml --listen 127.0.0.1:3128 --socks 127.0.0.1:1080 --ca-out ca.pem --log events.jsonl\n" +
 			"   wallproof proxy status",
-		Flags: []cli.Flag{policyFlag(),
+		Flags: []cli.Flag{command.PolicyFlag(),
 			&cli.StringSliceFlag{Name: "listen", Usage: "`ADDR` of the HTTP proxy, host:port (repeatable)"},
 			&cli.StringSliceFlag{Name: "socks", Usage: "`ADDR` of the SOCKS5 proxy"},
 			&cli.StringSliceFlag{Name: "dns", Usage: "`ADDR` of the resolver, over UDP and TCP"},
@@ -54,7 +55,7 @@ func proxyCommand() *cli.Command {
 		Subcommands: []*cli.Command{{
 			Name: "status", Usage: "ask a running proxy what it enforces",
 			Description: "Example:\n   wallproof proxy status",
-			Flags:       []cli.Flag{operatorFlag(), outputFlag("text or json")},
+			Flags:       []cli.Flag{operatorFlag(), command.OutputFlag("text or json")},
 			Action:      proxyStatus,
 		}, egressAgentCommand()},
 	}
@@ -67,7 +68,7 @@ func egressAgentCommand() *cli.Command {
 		Description: "A proxy whose policy has `egress` sends all its traffic here, over TLS with certificates on both sides. The agent enforces\n" +
 			"the same policy a second time, holds no secret, and records what it refuses.\n\n" +
 			"Example:\n   wallproof proxy agent --policy policy.yaml --listen 10.0.0.5:8443 --cert agent.pem --key agent.key --client-ca proxies.pem",
-		Flags: []cli.Flag{policyFlag(),
+		Flags: []cli.Flag{command.PolicyFlag(),
 			&cli.StringFlag{Name: "listen", Usage: "`ADDR` for proxies, host:port"},
 			&cli.StringFlag{Name: "cert", Usage: "the agent's certificate, PEM (`FILE`)"},
 			&cli.StringFlag{Name: "key", Usage: "its private key, PEM (`FILE`)"},

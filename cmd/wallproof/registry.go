@@ -16,15 +16,13 @@ import (
 	"github.com/wallproof/wallproof/attest/manifest"
 	"github.com/wallproof/wallproof/attest/oci"
 	"github.com/wallproof/wallproof/attest/packet"
+	"github.com/wallproof/wallproof/internal/auditor"
 	"github.com/wallproof/wallproof/internal/term"
 	"github.com/wallproof/wallproof/verify"
 )
 
 // registryTimeout bounds everything that one command asks of a registry.
 const registryTimeout = 3 * time.Minute
-
-// referencePrefix tells a reference from a path where a name could be both.
-const referencePrefix = "oci://"
 
 func plainFlag() cli.Flag {
 	return &cli.BoolFlag{Name: "plain-http", Usage: "talk plain http to the registry, also when it is not on this machine"}
@@ -34,37 +32,19 @@ func registryPlatformFlag() cli.Flag {
 	return &cli.StringFlag{Name: "platform", Usage: "`OS/ARCH` to pick from an index", Value: "linux/" + runtime.GOARCH}
 }
 
+// registryFlags say how a registry is asked.
+func registryFlags() []cli.Flag { return []cli.Flag{registryPlatformFlag(), plainFlag()} }
+
 func registryOptions(c *cli.Context) oci.Options {
 	return oci.Options{Plain: c.Bool("plain-http"), PassedOver: func(digest string, why error) {
 		fmt.Fprintf(os.Stderr, "wallproof: passed over %s, which is attached to the image too: %s\n", digest, term.Clean(why.Error()))
 	}}
 }
 
-// isReference tells whether an argument names an image in a registry: it says so,
-// or no such path exists and it begins with a registry's name.
-func isReference(arg string) bool {
-	if strings.HasPrefix(arg, referencePrefix) {
-		return true
-	}
-	if _, err := os.Lstat(arg); err == nil || strings.HasPrefix(arg, "/") || strings.HasPrefix(arg, ".") {
-		return false
-	}
-	host, rest, ok := strings.Cut(arg, "/")
-	return ok && rest != "" && (strings.ContainsAny(host, ".:") || host == "localhost")
-}
-
-// fetched is what a registry has for one image. Nothing of it is believed.
-type fetched struct {
-	repository string
-	image      oci.Image
-	pairs      []verify.Pair
-}
-
 // fetchEvidence asks a registry for the attestations of an image, named by tag or
 // digest, or for the one attestation that a digest names. Afterwards nothing is
 // asked any more.
-func fetchEvidence(c *cli.Context, arg string) (fetched, error) {
-	ref := strings.TrimPrefix(arg, referencePrefix)
+func fetchEvidence(c *cli.Context, ref string) (auditor.Fetched, error) {
 	ctx, cancel := context.WithTimeout(c.Context, registryTimeout)
 	defer cancel()
 	o := registryOptions(c)
@@ -72,15 +52,15 @@ func fetchEvidence(c *cli.Context, arg string) (fetched, error) {
 	if pinned {
 		one, image, err := oci.FetchOne(ctx, ref, o)
 		if err == nil {
-			return fetched{repository, oci.Image{Digest: image}, verify.Pairs([][]byte{one.Bundle})}, nil
+			return auditor.Fetched{Repository: repository, Image: image, Pairs: verify.Pairs([][]byte{one.Bundle})}, nil
 		}
 		if !errors.Is(err, oci.ErrNotBundle) {
-			return fetched{}, registryError("fetch", ref, err)
+			return auditor.Fetched{}, registryError("fetch", ref, err)
 		}
 	}
 	img, err := oci.Resolve(ctx, ref, c.String("platform"), o)
 	if err != nil {
-		return fetched{}, registryError("fetch", ref, err)
+		return auditor.Fetched{}, registryError("fetch", ref, err)
 	}
 	if !pinned {
 		repository = withoutTag(ref)
@@ -88,13 +68,13 @@ func fetchEvidence(c *cli.Context, arg string) (fetched, error) {
 	}
 	list, err := oci.Fetch(ctx, repository+"@"+img.Digest, o)
 	if err != nil {
-		return fetched{}, registryError("fetch", ref, err)
+		return auditor.Fetched{}, registryError("fetch", ref, err)
 	}
 	var bundles [][]byte
 	for _, a := range list {
 		bundles = append(bundles, a.Bundle)
 	}
-	return fetched{repository, img, verify.Pairs(bundles)}, nil
+	return auditor.Fetched{Repository: repository, Image: img.Digest, Pairs: verify.Pairs(bundles)}, nil
 }
 
 // withoutTag takes the tag off a reference: what follows the last colon behind
@@ -132,7 +112,7 @@ func attachTarget(dir, given string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	ref := strings.TrimPrefix(given, referencePrefix)
+	ref := strings.TrimPrefix(given, auditor.ReferencePrefix)
 	repository, pinned, ok := strings.Cut(ref, "@")
 	switch {
 	case !ok && withoutTag(ref) != ref:

@@ -13,6 +13,8 @@ import (
 	"github.com/urfave/cli/v2"
 	"github.com/wallproof/wallproof/attest/packet"
 	"github.com/wallproof/wallproof/internal/bugreport"
+	"github.com/wallproof/wallproof/internal/command"
+	"github.com/wallproof/wallproof/internal/files"
 	"github.com/wallproof/wallproof/internal/version"
 	"github.com/wallproof/wallproof/verify"
 )
@@ -52,7 +54,7 @@ func reportAction(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	out := firstOf(c.String("out"), "wallproof-report-"+id+".tar")
+	out := command.FirstOf(c.String("out"), "wallproof-report-"+id+".tar")
 	f, err := os.OpenFile(out, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err != nil {
 		return fmt.Errorf("write the report: %w", err)
@@ -84,7 +86,7 @@ func reportSources(c *cli.Context, id, dir string) (bugreport.Sources, error) {
 	}
 	slices.Sort(s.About.Variables)
 	for _, path := range c.StringSlice("log") {
-		data, err := readBounded(path, bugreport.MaxFileBytes)
+		data, err := files.Read(path, bugreport.MaxFileBytes)
 		if err != nil {
 			return s, fmt.Errorf("read the log: %w", err)
 		}

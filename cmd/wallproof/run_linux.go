@@ -17,6 +17,7 @@ import (
 	"github.com/wallproof/wallproof/battery/judge"
 	"github.com/wallproof/wallproof/battery/sandbox"
 	"github.com/wallproof/wallproof/battery/sandbox/drivers"
+	"github.com/wallproof/wallproof/internal/command"
 	"github.com/wallproof/wallproof/internal/term"
 	"github.com/wallproof/wallproof/internal/version"
 	"github.com/wallproof/wallproof/policy"
@@ -55,7 +56,7 @@ func runCommand() *cli.Command {
 			"   wallproof run --image ./layout --policy policy.yaml --out squid --proxy squid --proxy-start ./start --proxy-log access.log\n" +
 			"   wallproof run --image REF@sha256:… --policy policy.yaml --out evidence --admit-key cosign.pub --admit-builder https://ci.example/builder\n" +
 			"   wallproof run --image ./layout --policy policy.yaml --out evidence --agent-model vendor/model --model-endpoint https://api.example/v1 --model-key-env API_KEY",
-		Flags: append(append(imageFlags(), admissionFlags()...), policyFlag(), driverFlag(), outputFlag("text or json"),
+		Flags: append(append(imageFlags(), admissionFlags()...), command.PolicyFlag(), driverFlag(), command.OutputFlag("text or json"),
 			&cli.StringSliceFlag{Name: "program", Usage: "run this beside the probe in the image's own sandbox, in place of the image's entry point; repeat it for each `ARGUMENT`"},
 			&cli.StringFlag{Name: "out", Usage: "`DIR` that gets the packet, as DIR/packet"},
 			&cli.StringSliceFlag{Name: "only", Usage: "run only the technique `ID`; may be repeated"},
@@ -94,7 +95,7 @@ func runCommand() *cli.Command {
 				return err
 			}
 			if !res.Conclusive() {
-				return &exitError{code: exitHeld}
+				return &command.Exit{Code: command.Held}
 			}
 			return nil
 		},
@@ -107,7 +108,7 @@ func runOptions(c *cli.Context) (battery.Options, error) {
 	if out == "" {
 		return battery.Options{}, errors.New("no output folder given; name one with --out DIR")
 	}
-	p, err := readPolicy(c.String("policy"))
+	p, err := command.ReadPolicy(c.String("policy"))
 	if err != nil {
 		return battery.Options{}, err
 	}
@@ -259,7 +260,7 @@ func runBattery(ctx context.Context, opt battery.Options) (*battery.Result, erro
 
 func printResult(c *cli.Context, res *battery.Result) error {
 	if c.String("output") == "json" {
-		return printJSON(c.App.Writer, runReport(res))
+		return command.PrintJSON(c.App.Writer, runReport(res))
 	}
 	printVectors(c.App.Writer, term.StyleOf(c.App.Writer), res.Vectors, res.Critical)
 	if m := res.Model; m != nil {

@@ -13,14 +13,15 @@ import (
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
-	"github.com/wallproof/wallproof/attest"
+	"github.com/wallproof/wallproof/attest/keyfile"
 	"github.com/wallproof/wallproof/attest/manifest"
 	"github.com/wallproof/wallproof/attest/packettest"
+	"github.com/wallproof/wallproof/internal/auditor"
 	"github.com/wallproof/wallproof/probes/catalog"
 )
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"wallproof": main})
+	testscript.Main(m, map[string]func(){"wallproof": main, auditor.Program: func() { auditor.Main(os.Args) }})
 }
 
 // TestScripts runs the command line as a user would. Each script finds in its
@@ -102,7 +103,7 @@ func makeFixtures(t *testing.T, dir string) (keyFile string, now time.Time) {
 			t.Fatal(err)
 		}
 	}
-	private, public, err := attest.EncryptKey(good.Key, nil)
+	private, public, err := keyfile.EncryptKey(good.Key, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

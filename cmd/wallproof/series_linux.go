@@ -14,6 +14,7 @@ import (
 	"github.com/wallproof/wallproof/attest/manifest"
 	"github.com/wallproof/wallproof/battery"
 	"github.com/wallproof/wallproof/battery/compare"
+	"github.com/wallproof/wallproof/internal/command"
 	"github.com/wallproof/wallproof/internal/term"
 )
 
@@ -89,16 +90,16 @@ func (s series) finish(c *cli.Context, out string) error {
 	if err != nil {
 		return fmt.Errorf("write the result of the series: %w", err)
 	}
-	if err := errors.Join(printJSON(f, s), f.Close()); err != nil {
+	if err := errors.Join(command.PrintJSON(f, s), f.Close()); err != nil {
 		return fmt.Errorf("write the result of the series: %w", err)
 	}
 	if c.String("output") == "json" {
-		err = printJSON(c.App.Writer, s)
+		err = command.PrintJSON(c.App.Writer, s)
 	} else {
 		s.print(c.App.Writer)
 	}
 	if err == nil && !s.Conclusive {
-		return &exitError{code: exitHeld}
+		return &command.Exit{Code: command.Held}
 	}
 	return err
 }

@@ -11,7 +11,13 @@ import (
 
 	"github.com/urfave/cli/v2"
 	"github.com/wallproof/wallproof/attest"
+	"github.com/wallproof/wallproof/attest/keyfile"
+	"github.com/wallproof/wallproof/attest/keyref"
 	"github.com/wallproof/wallproof/attest/kms"
+	"github.com/wallproof/wallproof/internal/auditor"
+	"github.com/wallproof/wallproof/internal/files"
+	"github.com/wallproof/wallproof/internal/version"
+	"github.com/wallproof/wallproof/verify"
 )
 
 // keylessWord stands in place of a key where the signer is an identity.
@@ -59,6 +65,27 @@ func openSigning(c *cli.Context, key string, root []byte) (signing, error) {
 	return signing{s, services}, err
 }
 
+// signEvidence opens who signs what a verification found.
+func signEvidence(c *cli.Context, key string, root []byte) (auditor.Signing, error) {
+	s, err := openSigning(c, key, root)
+	return s, err
+}
+
+// Rerun signs a re-run and puts it into the packet.
+func (s signing) Rerun(ctx context.Context, r verify.Report, packet string) (string, error) {
+	res, err := attest.SignVerificationWith(ctx, r, s.Signer, s.services, version.String())
+	if err != nil {
+		return "", fmt.Errorf("sign the re-run: %w", err)
+	}
+	return attest.WriteVerification(packet, res)
+}
+
+// Binding signs that a scorecard was bound to the attestation.
+func (s signing) Binding(ctx context.Context, r verify.Report, scorecard []byte, at time.Time) ([]byte, error) {
+	res, err := attest.SignBindingWith(ctx, r, scorecard, s.Signer, s.services, at)
+	return res.Bundle, err
+}
+
 func signingServices(c *cli.Context, root []byte) (attest.Services, error) {
 	withLog := !c.Bool("no-tlog")
 	path := c.String("signing-config")
@@ -66,7 +93,7 @@ func signingServices(c *cli.Context, root []byte) (attest.Services, error) {
 	case path != "" && c.Bool("public-good"):
 		return attest.Services{}, errors.New("give either --signing-config or --public-good, not both")
 	case path != "":
-		data, err := readBounded(path, attest.MaxSigningConfigBytes)
+		data, err := files.Read(path, attest.MaxSigningConfigBytes)
 		if err != nil {
 			return attest.Services{}, fmt.Errorf("read --signing-config: %w", err)
 		}
@@ -97,7 +124,7 @@ func identityToken(ctx context.Context, given string) (string, error) {
 	if given == "" {
 		return attest.AmbientToken(ctx, os.LookupEnv, http.DefaultClient)
 	}
-	data, err := readBounded(given, maxKeyFile)
+	data, err := files.Read(given, keyfile.MaxBytes)
 	if err == nil {
 		token, err := attest.CheckToken(string(data))
 		if err != nil {
@@ -117,14 +144,14 @@ func openSigner(ctx context.Context, key string) (attest.Signer, error) {
 	if key == "" {
 		return nil, errors.New("no key given; name one with --key FILE or --key URI (" + keyServices + "), sign with --keyless, or make a key with `wallproof attest --generate-key NAME`")
 	}
-	if kms.IsReference(key) {
+	if keyref.Is(key) {
 		return kms.Open(ctx, key, helperFolder())
 	}
-	data, err := readBounded(key, maxKeyFile)
+	data, err := files.Read(key, keyfile.MaxBytes)
 	if err != nil {
 		return nil, fmt.Errorf("read the private key: %w", err)
 	}
-	private, err := attest.ParsePrivateKey(data, attest.Password(os.LookupEnv))
+	private, err := keyfile.ParsePrivateKey(data, keyfile.Password(os.LookupEnv))
 	if err != nil {
 		return nil, fmt.Errorf("read the private key %s: %w", key, err)
 	}
@@ -146,26 +173,13 @@ func exportKey(c *cli.Context, path string) error {
 	if err != nil {
 		return err
 	}
-	data, err := attest.MarshalPublicKey(s.GetPublicKey())
+	data, err := keyfile.MarshalPublicKey(s.GetPublicKey())
 	if err != nil {
 		return err
 	}
-	if err := writeNew(path, data, 0o644); err != nil {
+	if err := files.WriteNew(path, data, 0o644); err != nil {
 		return fmt.Errorf("write the public key: %w", err)
 	}
 	_, err = fmt.Fprintln(c.App.Writer, "wrote "+path)
 	return err
-}
-
-// writeNew writes a file that must not exist yet.
-func writeNew(path string, data []byte, mode os.FileMode) error {
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, mode)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(data)
-	if err = errors.Join(err, f.Close()); err != nil {
-		return errors.Join(err, os.Remove(path))
-	}
-	return nil
 }

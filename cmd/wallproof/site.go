@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/urfave/cli/v2"
+	"github.com/wallproof/wallproof/internal/auditor"
+	"github.com/wallproof/wallproof/internal/command"
 	"github.com/wallproof/wallproof/internal/term"
 	"github.com/wallproof/wallproof/site"
 	"github.com/wallproof/wallproof/verify"
@@ -34,7 +36,7 @@ func siteCommand() *cli.Command {
 			"   wallproof site evidence/packet --key wallproof.pub --live live.json --theme theme.yaml --out public --serve\n" +
 			"   wallproof site evidence/*/packet --key wallproof.pub --primary ghcr.io/you/agent --cache site.cache --out public\n" +
 			"   wallproof site --out public --serve --listen 127.0.0.1:9000",
-		Flags: append(append(trustFlags(), siteFreshnessFlags()...),
+		Flags: append(append(auditor.TrustFlags(), siteFreshnessFlags()...),
 			&cli.StringFlag{Name: "out", Usage: "`DIR` that gets the pages"},
 			&cli.StringFlag{Name: "primary", Usage: "image that index.html is about, by `NAME` without tag and digest; of the first packet unless given"},
 			&cli.StringFlag{Name: "scorecard", Usage: "scorecard that is published with the primary claim (`FILE`)"},
@@ -45,7 +47,7 @@ func siteCommand() *cli.Command {
 			&cli.StringFlag{Name: "verifier", Usage: "`DIR` with the verifier for the browser; the program's own unless given"},
 			&cli.BoolFlag{Name: "serve", Usage: "show the site on this machine until interrupted"},
 			&cli.StringFlag{Name: "listen", Usage: "`ADDRESS` for --serve", Value: localAddress},
-			outputFlag("text or json")),
+			command.OutputFlag("text or json")),
 		Action: siteAction,
 	}
 }
@@ -53,7 +55,7 @@ func siteCommand() *cli.Command {
 // siteFreshnessFlags leaves out the bundle that stands in for a packet's own: a
 // site has many packets.
 func siteFreshnessFlags() []cli.Flag {
-	return slices.DeleteFunc(freshnessFlags(), func(f cli.Flag) bool { return f.Names()[0] == "bundle" })
+	return slices.DeleteFunc(auditor.FreshnessFlags(), func(f cli.Flag) bool { return f.Names()[0] == "bundle" })
 }
 
 func siteAction(c *cli.Context) error {
@@ -77,7 +79,7 @@ func siteAction(c *cli.Context) error {
 		return err
 	}
 	if c.String("output") == "json" {
-		err = printJSON(c.App.Writer, res)
+		err = command.PrintJSON(c.App.Writer, res)
 	} else {
 		printSite(c.App.Writer, out, res)
 	}
@@ -85,7 +87,7 @@ func siteAction(c *cli.Context) error {
 		err = serveSite(c, out)
 	}
 	if code := siteExit(res); err == nil && code != 0 {
-		return &exitError{code: code}
+		return &command.Exit{Code: code}
 	}
 	return err
 }
@@ -106,7 +108,7 @@ func siteInput(c *cli.Context) (site.Input, error) {
 		return in, errors.New("name at least one packet; `wallproof site --help` shows how")
 	}
 	in.Verify = verify.Input{Image: c.String("image"), MaxAge: c.Duration("max-age")}
-	for _, step := range []func(*cli.Context, *verify.Input) error{readTrust, readFreshness, readRequire, readScorecard} {
+	for _, step := range []func(*cli.Context, *verify.Input) error{auditor.ReadTrust, auditor.ReadFreshness, auditor.ReadRequire, auditor.ReadScorecard} {
 		if err := step(c, &in.Verify); err != nil {
 			return in, err
 		}
@@ -127,14 +129,6 @@ func siteInput(c *cli.Context) (site.Input, error) {
 		in.Packets = append(in.Packets, p)
 	}
 	return in, nil
-}
-
-// readScorecard reads the scorecard of the primary claim with its binding.
-func readScorecard(c *cli.Context, in *verify.Input) error {
-	if c.String("binding") != "" && c.String("scorecard") == "" {
-		return errors.New("--binding binds a scorecard; name it with --scorecard FILE")
-	}
-	return errors.Join(readInto(c, "scorecard", &in.Scorecard), readInto(c, "binding", &in.Binding))
 }
 
 // readPublisher reads the publisher's theme and the verifier for the browser.
@@ -204,13 +198,13 @@ func siteGlyph(s site.State) (glyph string, colour string) {
 // siteExit is the exit code that belongs to the primary claim.
 func siteExit(res site.Result) int {
 	if len(res.Attestations) == 0 {
-		return exitInvalid
+		return command.Bad
 	}
 	switch res.Attestations[0].State {
 	case site.StateHeld:
-		return exitHeld
+		return command.Held
 	case site.StateInvalid:
-		return exitInvalid
+		return command.Bad
 	}
 	return 0
 }

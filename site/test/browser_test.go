@@ -21,7 +21,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/wallproof/wallproof/attest"
+	"github.com/wallproof/wallproof/attest/keyfile"
 	"github.com/wallproof/wallproof/attest/packet"
 	"github.com/wallproof/wallproof/site"
 )
@@ -250,7 +250,7 @@ func otherKey(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, err := attest.MarshalPublicKey(k.Public())
+	b, err := keyfile.MarshalPublicKey(k.Public())
 	if err != nil {
 		t.Fatal(err)
 	}

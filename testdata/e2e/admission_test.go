@@ -22,7 +22,7 @@ import (
 	"github.com/sigstore/sigstore/pkg/signature"
 	"github.com/sigstore/sigstore/pkg/signature/payload"
 
-	"github.com/wallproof/wallproof/attest"
+	"github.com/wallproof/wallproof/attest/keyfile"
 	"github.com/wallproof/wallproof/battery/image"
 )
 
@@ -93,7 +93,7 @@ func signImage(t *testing.T, repo, digest, keyFile string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	key, err := attest.ParsePrivateKey(data, []byte("x"))
+	key, err := keyfile.ParsePrivateKey(data, []byte("x"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -41,9 +41,9 @@ func row(what, measured, beside string, ratio float64) {
 	fmt.Printf("| %s | %s | %s | %.2f |\n", what, measured, beside, ratio)
 }
 
-// bulk writes a manifest of about a gigabyte to a file: the lines of a packet's,
+// bulk writes a manifest of about so many megabytes to a file: the lines of a packet's,
 // over and over, each with its own number and hash.
-func bulk(t *testing.T) string {
+func bulk(t *testing.T, megabytes int) string {
 	t.Helper()
 	lines := bytes.Split(bytes.TrimSuffix(packettest.New(t).Files[packet.ManifestFile], []byte("\n")), []byte("\n"))
 	path := filepath.Join(t.TempDir(), manifest.FileName)
@@ -121,7 +121,7 @@ func cpu(t *testing.T) time.Duration {
 
 func manifestRows(t *testing.T) {
 	t.Helper()
-	path := bulk(t)
+	path := bulk(t, megabytes)
 	sha := rate(t, path, func(r io.Reader) error { _, err := io.Copy(sha256.New(), r); return err })
 	chain := rate(t, path, func(r io.Reader) error { _, _, err := manifest.Chain(r); return err })
 	strict := rate(t, path, func(r io.Reader) error {
@@ -136,6 +136,23 @@ func manifestRows(t *testing.T) {
 	beside := fmt.Sprintf("SHA-256 %.0f MB/s", sha)
 	row(fmt.Sprintf("manifest chain, %d MB", megabytes), fmt.Sprintf("%.0f MB/s", chain), beside, chain/sha)
 	row("strict reader, chain and Merkle root", fmt.Sprintf("%.0f MB/s", strict), beside, strict/sha)
+	memoryRows(t, path)
+}
+
+// memoryRows shows that a reader's memory does not grow with what it reads: its
+// peak for the whole manifest beside that for a sixteenth of it. The Merkle root
+// needs one hash a level of the tree, no more.
+func memoryRows(t *testing.T, path string) {
+	t.Helper()
+	dir := t.TempDir()
+	reader, measure := tool(t, dir, "internal/tools/benchverify/readmanifest"), tool(t, dir, "internal/tools/benchverify/measure")
+	short := bulk(t, megabytes/16)
+	for _, how := range []string{"chain", "strict"} {
+		long := usage(t, measure, 1, reader, how, path)
+		less := usage(t, measure, 1, reader, how, short)
+		row(fmt.Sprintf("memory of the %s reader, %d MB", how, megabytes), fmt.Sprintf("%.1f MB at its peak", float64(long.memory)/1024),
+			fmt.Sprintf("%.1f MB for %d MB", float64(less.memory)/1024, megabytes/16), float64(long.memory)/float64(less.memory))
+	}
 }
 
 func inProcessRows(t *testing.T) {
@@ -179,25 +196,40 @@ func tool(t *testing.T, dir, pkg string) string {
 	return bin
 }
 
+// auditor builds the auditor's program as `make build` does.
+func auditor(t *testing.T, dir string) string {
+	t.Helper()
+	bin := filepath.Join(dir, "wallproof-verify")
+	cmd := exec.Command("go", "run", "./internal/tools/slim", "go", "build", "-tags", "urfave_cli_no_docs", "-ldflags", "-s -w", "-o", bin, "./cmd/wallproof-verify")
+	cmd.Dir = "../../.."
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("build: %v\n%s", err, out)
+	}
+	return bin
+}
+
 const runs = 31
 
+// usage measures a command, several times.
+func usage(t *testing.T, measure string, times int, args ...string) (c cost) {
+	t.Helper()
+	out, err := exec.Command(measure, append([]string{strconv.Itoa(times)}, args...)...).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	if _, err := fmt.Sscan(string(out), &c.wall, &c.cpu, &c.memory); err != nil {
+		t.Fatalf("%v in %q", err, out)
+	}
+	return c
+}
+
 // processRows compares whole processes. What cosign does is to verify the bundle;
-// the same of ours is a bundle alone, and the whole packet stands below it.
+// the same of ours is a bundle alone, and the whole packet stands below it. Both
+// programs that verify are measured: the auditor's, and the whole wallproof.
 func processRows(t *testing.T) {
 	t.Helper()
 	dir := t.TempDir()
-	bin, measure := tool(t, dir, "cmd/wallproof"), tool(t, dir, "internal/tools/benchverify/measure")
-	usage := func(args ...string) (c cost) {
-		t.Helper()
-		out, err := exec.Command(measure, append([]string{strconv.Itoa(runs)}, args...)...).CombinedOutput()
-		if err != nil {
-			t.Fatalf("%v\n%s", err, out)
-		}
-		if _, err := fmt.Sscan(string(out), &c.wall, &c.cpu, &c.memory); err != nil {
-			t.Fatalf("%v in %q", err, out)
-		}
-		return c
-	}
+	measure := tool(t, dir, "internal/tools/benchverify/measure")
 	p := packettest.New(t)
 	root := p.WriteDir(t, dir)
 	key := filepath.Join(dir, "key.pub")
@@ -206,22 +238,29 @@ func processRows(t *testing.T) {
 	}
 	at := packettest.Now.Format(time.RFC3339)
 	attestation, rerun := filepath.Join(root, packet.AttestationFile), filepath.Join(root, packet.VerificationFile)
-	bare := usage(bin, "version")
-	bundle := usage(bin, "verify", attestation, "--verification", rerun, "--key", key, "--at", at)
-	whole := usage(bin, "verify", root, "--key", key, "--at", at)
-	row("wallproof verify, whole process, bundle and re-run", bundle.String(), "bare start "+bare.String(), bundle.cpu/bare.cpu)
-	row("wallproof verify, whole process, packet", whole.String(), "bare start "+bare.String(), whole.cpu/bare.cpu)
 	cosign := cosignBinary(t)
+	var theirs cost
 	if cosign == "" {
 		fmt.Println("| cosign | not run: build it with internal/tools/stack -all | | |")
-		return
+	} else {
+		theirs = usage(t, measure, runs, cosign, "verify-blob-attestation", "--bundle", attestation, "--key", key, "--insecure-ignore-tlog", "--type", predicate.TypeBoundary,
+			"--digest", packettest.ImageDigest[len("sha256:"):], "--digestAlg", "sha256")
 	}
-	theirs := usage(cosign, "verify-blob-attestation", "--bundle", attestation, "--key", key, "--insecure-ignore-tlog", "--type", predicate.TypeBoundary,
-		"--digest", packettest.ImageDigest[len("sha256:"):], "--digestAlg", "sha256")
-	row("bundle and re-run beside cosign's bundle, wall", bundle.String(), theirs.String(), bundle.wall/theirs.wall)
-	row("the same, CPU", bundle.String(), theirs.String(), bundle.cpu/theirs.cpu)
-	row("the same, memory", bundle.String(), theirs.String(), float64(bundle.memory)/float64(theirs.memory))
-	row("packet beside cosign's bundle, CPU", whole.String(), theirs.String(), whole.cpu/theirs.cpu)
+	for _, bin := range []string{auditor(t, dir), tool(t, dir, "cmd/wallproof")} {
+		name := filepath.Base(bin)
+		bare := usage(t, measure, runs, bin, "version")
+		bundle := usage(t, measure, runs, bin, "verify", attestation, "--verification", rerun, "--key", key, "--at", at)
+		whole := usage(t, measure, runs, bin, "verify", root, "--key", key, "--at", at)
+		row(name+": bundle and re-run, whole process", bundle.String(), "bare start "+bare.String(), bundle.cpu/bare.cpu)
+		row(name+": packet, whole process", whole.String(), "bare start "+bare.String(), whole.cpu/bare.cpu)
+		if cosign == "" {
+			continue
+		}
+		row(name+" beside cosign, wall", bundle.String(), "cosign, the bundle: "+theirs.String(), bundle.wall/theirs.wall)
+		row("the same, CPU", bundle.String(), theirs.String(), bundle.cpu/theirs.cpu)
+		row("the same, memory", bundle.String(), theirs.String(), float64(bundle.memory)/float64(theirs.memory))
+		row("packet beside cosign's bundle, CPU", whole.String(), theirs.String(), whole.cpu/theirs.cpu)
+	}
 }
 
 func cosignBinary(t *testing.T) string {

@@ -23,7 +23,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/wallproof/wallproof/attest"
+	"github.com/wallproof/wallproof/attest/keyfile"
 	"github.com/wallproof/wallproof/verify"
 )
 
@@ -157,7 +157,7 @@ func (c testCase) trust() (verify.Trust, error) {
 	if err != nil {
 		return verify.Trust{}, err
 	}
-	key, err := attest.ParsePublicKey(data)
+	key, err := keyfile.ParsePublicKey(data)
 	return verify.Trust{Key: key}, err
 }
 

@@ -5,12 +5,14 @@
 // folder:
 //
 //	go run ./internal/tools/stack           build the servers that are missing
-//	go run ./internal/tools/stack -all      and the cosign command, a long build
+//	go run ./internal/tools/stack -all      and the cosign command and OpenBao, long builds
 //	go run ./internal/tools/stack -print    print the cache's folder
 //
-// All are built from one module, internal/tools/stack/servers, so that what they
-// share is compiled once, and with the versions of cmd/wallproof-kms where the
-// servers bear them. Nothing is downloaded but Go modules, whose checksums the Go
+// All but OpenBao are built from one module, internal/tools/stack/servers, so that
+// what they share is compiled once, and with the versions of cmd/wallproof-kms where
+// the servers bear them. OpenBao has a module of its own, for it bears few of them.
+// Two of its submodules, by which its tests log in, were never released; empty ones
+// stand in for them there. Nothing is downloaded but Go modules, whose checksums the Go
 // tool verifies.
 package main
 
@@ -26,23 +28,30 @@ import (
 	"regexp"
 )
 
-// servers is the module that names every version.
-const servers = "internal/tools/stack/servers"
+// The modules that name every version.
+const (
+	servers = "internal/tools/stack/servers"
+	openBao = "internal/tools/stack/bao"
+)
 
-// server is one program of the stack: a package of a module.
-type server struct{ name, module, pkg string }
+// server is one program of the stack: a package of a module, at the version that
+// the module in a folder of ours names.
+type server struct{ in, name, module, pkg string }
 
 var stack = []server{
-	{"rekor", "github.com/sigstore/rekor-tiles/v2", "/cmd/rekor-server/posix"},
-	{"ctlog", "github.com/transparency-dev/tesseract", "/cmd/tesseract/posix"},
-	{"tsa", "github.com/sigstore/timestamp-authority/v2", "/cmd/timestamp-server"},
-	{"fulcio", "github.com/sigstore/fulcio", ""},
-	{"local-kms", "github.com/nsmithuk/local-kms", ""},
+	{servers, "rekor", "github.com/sigstore/rekor-tiles/v2", "/cmd/rekor-server/posix"},
+	{servers, "ctlog", "github.com/transparency-dev/tesseract", "/cmd/tesseract/posix"},
+	{servers, "tsa", "github.com/sigstore/timestamp-authority/v2", "/cmd/timestamp-server"},
+	{servers, "fulcio", "github.com/sigstore/fulcio", ""},
+	{servers, "local-kms", "github.com/nsmithuk/local-kms", ""},
 }
 
-// peers are other implementations to cross-check with. They take long to build,
-// so that their tests run only where they are.
-var peers = []server{{"cosign", "github.com/sigstore/cosign/v3", "/cmd/cosign"}}
+// peers are other implementations to cross-check with, and one more key service.
+// They take long to build, so that their tests run only where they are.
+var peers = []server{
+	{servers, "cosign", "github.com/sigstore/cosign/v3", "/cmd/cosign"},
+	{openBao, "bao", "github.com/openbao/openbao", ""},
+}
 
 // folder is the cache's place.
 func folder() (string, error) {
@@ -58,7 +67,7 @@ func folder() (string, error) {
 
 func main() {
 	show := flag.Bool("print", false, "print the cache's folder and do nothing")
-	all := flag.Bool("all", false, "build the cosign command too")
+	all := flag.Bool("all", false, "build the cosign command and OpenBao too")
 	flag.Parse()
 	if err := run(*show, *all); err != nil {
 		fmt.Fprintln(os.Stderr, "stack:", err)
@@ -75,16 +84,12 @@ func run(show, all bool) error {
 		fmt.Println(dir)
 		return nil
 	}
-	mod, err := os.ReadFile(filepath.Join(servers, "go.mod"))
-	if err != nil {
-		return fmt.Errorf("read the servers' versions (run this in the repository's top folder): %w", err)
-	}
 	list := stack
 	if all {
 		list = append(list, peers...)
 	}
 	for _, s := range list {
-		if err := s.build(dir, mod); err != nil {
+		if err := s.build(dir); err != nil {
 			return err
 		}
 	}
@@ -93,10 +98,14 @@ func run(show, all bool) error {
 
 // file is the name of a server in the cache: with its version, and with a hash of
 // the versions of everything that it is built of.
-func (s server) file(mod []byte) (string, error) {
-	m := regexp.MustCompile(`(?m)^\t` + regexp.QuoteMeta(s.module) + ` (v\S+)`).FindSubmatch(mod)
+func (s server) file() (string, error) {
+	mod, err := os.ReadFile(filepath.Join(s.in, "go.mod"))
+	if err != nil {
+		return "", fmt.Errorf("read the servers' versions (run this in the repository's top folder): %w", err)
+	}
+	m := regexp.MustCompile(`(?m)^(?:\t|require )` + regexp.QuoteMeta(s.module) + ` (v\S+)`).FindSubmatch(mod)
 	if m == nil {
-		return "", fmt.Errorf("%s/go.mod does not require %s", servers, s.module)
+		return "", fmt.Errorf("%s/go.mod does not require %s", s.in, s.module)
 	}
 	sum := sha256.Sum256(mod)
 	return s.name + "-" + string(m[1]) + "-" + hex.EncodeToString(sum[:4]), nil
@@ -105,8 +114,8 @@ func (s server) file(mod []byte) (string, error) {
 // build builds one server unless it is there. It is put into place by one rename,
 // so that a build that was interrupted leaves nothing, and then older ones of the
 // same name are removed.
-func (s server) build(dir string, mod []byte) error {
-	name, err := s.file(mod)
+func (s server) build(dir string) error {
+	name, err := s.file()
 	if err != nil {
 		return err
 	}
@@ -123,7 +132,7 @@ func (s server) build(dir string, mod []byte) error {
 	}
 	fmt.Fprintf(os.Stderr, "stack: building %s (once)\n", name)
 	cmd := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", filepath.Join(tmp, name), s.module+s.pkg)
-	cmd.Dir = servers
+	cmd.Dir = s.in
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off")
 	cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr
 	if err := cmd.Run(); err != nil {

@@ -1,4 +1,4 @@
-package main
+package auditor
 
 import (
 	"bytes"
@@ -7,7 +7,8 @@ import (
 	"os"
 
 	"github.com/urfave/cli/v2"
-	"github.com/wallproof/wallproof/attest"
+	"github.com/wallproof/wallproof/internal/command"
+	"github.com/wallproof/wallproof/internal/files"
 	"github.com/wallproof/wallproof/verify"
 	"github.com/wallproof/wallproof/verify/render"
 )
@@ -37,7 +38,7 @@ func annotate(c *cli.Context, r verify.Report) error {
 	if form == annotateAuto {
 		form = detectCI(out)
 		if form == annotateGitHub {
-			summary = firstOf(summary, os.Getenv("GITHUB_STEP_SUMMARY"))
+			summary = command.FirstOf(summary, os.Getenv("GITHUB_STEP_SUMMARY"))
 		}
 	}
 	switch form {
@@ -54,7 +55,7 @@ func annotate(c *cli.Context, r verify.Report) error {
 		if err := render.GitLab(&b, r, reportOptions(&b, c.Args().First())); err != nil {
 			return fmt.Errorf("write the annotations: %w", err)
 		}
-		if err := attest.WriteFile(out, b.Bytes(), 0o644); err != nil {
+		if err := files.Write(out, b.Bytes(), 0o644); err != nil {
 			return err
 		}
 	default:

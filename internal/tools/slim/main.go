@@ -1,16 +1,18 @@
-// Slim builds the verifier for the browser without the code that talks to a
-// network, which a page has no use for and would have to download:
+// Slim builds the verifier without the code that talks to a network, which neither
+// a page nor an auditor's program has a use for:
 //
-//	go run ./site/wasm/slim go build -o verify.wasm ./site/wasm
+//	go run ./internal/tools/slim go build -o wallproof-verify ./cmd/wallproof-verify
+//	go run ./internal/tools/slim darwin/arm64 go build -o wallproof-verify ./cmd/wallproof-verify
+//	go run ./internal/tools/slim js/wasm go build -o verify.wasm ./site/wasm
 //
 // The modules below the verifier mix two things: verification, and clients that
-// fetch roots, logs and certificates. For this build the modules are copied out
+// fetch roots, logs and certificates. For these builds the modules are copied out
 // of the module cache, and files and functions of the second kind are left out
-// of the copies (see cuts). Nothing is rewritten but one function that no
-// browser can offer: what remains is the code of the released modules, and
-// whatever still used what was left out would not compile. A go.work outside the
-// tree points to the copies; they are never committed, and no other build sees
-// them.
+// of the copies (see cuts). Hardly anything is rewritten: what remains is the code
+// of the released modules, and whatever still used what was left out would not
+// compile. A go.work outside the tree points to the copies; they are never
+// committed, and no other build sees them. What is built without this does the
+// same, and takes longer to load or to start.
 package main
 
 import (
@@ -33,11 +35,15 @@ import (
 )
 
 func main() {
-	if len(os.Args) < 3 || os.Args[1] != "go" {
-		fmt.Fprintln(os.Stderr, "usage: slim go COMMAND [ARGUMENT…]")
+	args, target := os.Args[1:], ""
+	if len(args) > 0 && strings.Contains(args[0], "/") {
+		args, target = args[1:], args[0]
+	}
+	if len(args) < 2 || args[0] != "go" {
+		fmt.Fprintln(os.Stderr, "usage: slim [GOOS/GOARCH] go COMMAND [ARGUMENT…]")
 		os.Exit(1)
 	}
-	if err := run(os.Args[2:]); err != nil {
+	if err := run(target, args[1:]); err != nil {
 		var exit *exec.ExitError
 		if !errors.As(err, &exit) {
 			fmt.Fprintln(os.Stderr, "slim:", err)
@@ -46,7 +52,11 @@ func main() {
 	}
 }
 
-func run(args []string) (err error) {
+// browser is the target of a page's verifier.
+const browser = "js/wasm"
+
+// run runs the go command for a target, "GOOS/GOARCH"; "" is this machine.
+func run(target string, args []string) (err error) {
 	root, err := output("go", "env", "GOMOD")
 	if err != nil {
 		return err
@@ -59,6 +69,9 @@ func run(args []string) (err error) {
 	var work strings.Builder
 	fmt.Fprintf(&work, "go %s\n\nuse %q\n", strings.TrimPrefix(runtime.Version(), "go"), filepath.Dir(root))
 	for i, c := range cuts {
+		if c.browser && target != browser {
+			continue
+		}
 		source, err := output("go", "list", "-m", "-f", "{{.Dir}}", c.module)
 		if err != nil {
 			return err
@@ -75,7 +88,10 @@ func run(args []string) (err error) {
 		return fmt.Errorf("write the workspace: %w", err)
 	}
 	cmd := exec.Command("go", args...)
-	cmd.Env = append(os.Environ(), "GOOS=js", "GOARCH=wasm", "CGO_ENABLED=0", "GOWORK="+file)
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK="+file)
+	if system, architecture, ok := strings.Cut(target, "/"); ok {
+		cmd.Env = append(cmd.Env, "GOOS="+system, "GOARCH="+architecture)
+	}
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
 	return cmd.Run()
 }

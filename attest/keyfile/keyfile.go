@@ -1,4 +1,6 @@
-package attest
+// Package keyfile reads and writes keys in files: cosign's encrypted key files, and
+// PEM (PKCS #8, SEC 1, PKIX).
+package keyfile
 
 import (
 	"crypto"
@@ -32,14 +34,14 @@ const (
 	CosignPasswordVariable = "COSIGN_PASSWORD"
 )
 
-// MaxKeyBytes bounds a key file.
-const MaxKeyBytes = 64 << 10
+// MaxBytes bounds a key file.
+const MaxBytes = 64 << 10
 
 // Errors of key files.
 var (
-	ErrKeyForm     = errors.New("not a key that Wallproof reads")
-	ErrKeyPassword = errors.New("the key file's password is wrong, or the file is damaged; set " + PasswordVariable)
-	ErrNoPassword  = errors.New("the key file is encrypted; set " + PasswordVariable + " to its password, or to nothing for a key made without one")
+	ErrForm       = errors.New("not a key that Wallproof reads")
+	ErrPassword   = errors.New("the key file's password is wrong, or the file is damaged; set " + PasswordVariable)
+	ErrNoPassword = errors.New("the key file is encrypted; set " + PasswordVariable + " to its password, or to nothing for a key made without one")
 )
 
 // Password finds the password of a key file in the environment through lookup
@@ -95,17 +97,17 @@ func ParsePrivateKey(data, password []byte) (crypto.Signer, error) {
 			if password == nil {
 				return nil, ErrNoPassword
 			}
-			return nil, ErrKeyPassword
+			return nil, ErrPassword
 		}
 	case pemPKCS8:
 	case pemEC:
 		return parseEC(der)
 	default:
-		return nil, fmt.Errorf("%w: a PEM block of type %.60q", ErrKeyForm, block.Type)
+		return nil, fmt.Errorf("%w: a PEM block of type %.60q", ErrForm, block.Type)
 	}
 	key, err := x509.ParsePKCS8PrivateKey(der)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrKeyForm, err)
+		return nil, fmt.Errorf("%w: %w", ErrForm, err)
 	}
 	return usable(key)
 }
@@ -113,7 +115,7 @@ func ParsePrivateKey(data, password []byte) (crypto.Signer, error) {
 func parseEC(der []byte) (crypto.Signer, error) {
 	key, err := x509.ParseECPrivateKey(der)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrKeyForm, err)
+		return nil, fmt.Errorf("%w: %w", ErrForm, err)
 	}
 	return usable(key)
 }
@@ -121,10 +123,10 @@ func parseEC(der []byte) (crypto.Signer, error) {
 func usable(key any) (crypto.Signer, error) {
 	signer, ok := key.(crypto.Signer)
 	if !ok {
-		return nil, fmt.Errorf("%w: a key of type %T cannot sign", ErrKeyForm, key)
+		return nil, fmt.Errorf("%w: a key of type %T cannot sign", ErrForm, key)
 	}
 	if _, err := verify.Algorithm(signer.Public()); err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrKeyForm, err)
+		return nil, fmt.Errorf("%w: %w", ErrForm, err)
 	}
 	return signer, nil
 }
@@ -136,14 +138,14 @@ func ParsePublicKey(data []byte) (crypto.PublicKey, error) {
 		return nil, err
 	}
 	if block.Type != pemPublic {
-		return nil, fmt.Errorf("%w: a PEM block of type %.60q, want %q", ErrKeyForm, block.Type, pemPublic)
+		return nil, fmt.Errorf("%w: a PEM block of type %.60q, want %q", ErrForm, block.Type, pemPublic)
 	}
 	key, err := x509.ParsePKIXPublicKey(block.Bytes)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrKeyForm, err)
+		return nil, fmt.Errorf("%w: %w", ErrForm, err)
 	}
 	if _, err := verify.Algorithm(key); err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrKeyForm, err)
+		return nil, fmt.Errorf("%w: %w", ErrForm, err)
 	}
 	return key, nil
 }
@@ -159,15 +161,15 @@ func MarshalPublicKey(key crypto.PublicKey) ([]byte, error) {
 
 // onePEM reads exactly one PEM block.
 func onePEM(data []byte) (*pem.Block, error) {
-	if len(data) > MaxKeyBytes {
-		return nil, fmt.Errorf("%w: %d bytes, the limit is %d", ErrKeyForm, len(data), MaxKeyBytes)
+	if len(data) > MaxBytes {
+		return nil, fmt.Errorf("%w: %d bytes, the limit is %d", ErrForm, len(data), MaxBytes)
 	}
 	block, rest := pem.Decode(data)
 	if block == nil {
-		return nil, fmt.Errorf("%w: no PEM block", ErrKeyForm)
+		return nil, fmt.Errorf("%w: no PEM block", ErrForm)
 	}
 	if more, _ := pem.Decode(rest); more != nil {
-		return nil, fmt.Errorf("%w: more than one PEM block", ErrKeyForm)
+		return nil, fmt.Errorf("%w: more than one PEM block", ErrForm)
 	}
 	return block, nil
 }

@@ -1,4 +1,4 @@
-package main
+package auditor
 
 import (
 	"errors"
@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/urfave/cli/v2"
+	"github.com/wallproof/wallproof/internal/command"
+	"github.com/wallproof/wallproof/internal/files"
 	"github.com/wallproof/wallproof/verify"
 )
 
@@ -42,12 +44,12 @@ func verifyBundleAction(c *cli.Context) error {
 	}
 	in := verify.BundleInput{At: time.Now()}
 	var trust verify.Input
-	if err := readTrust(c, &trust); err != nil {
+	if err := ReadTrust(c, &trust); err != nil {
 		return err
 	}
 	in.Trust, in.TrustedRoot = trust.Trust, trust.TrustedRoot
 	var err error
-	if in.Bundle, err = readBounded(c.String("bundle"), verify.MaxBundleBytes); err != nil {
+	if in.Bundle, err = files.Read(c.String("bundle"), verify.MaxBundleBytes); err != nil {
 		return fmt.Errorf("read the bundle: %w", err)
 	}
 	artifact := c.Args().First()
@@ -62,7 +64,7 @@ func verifyBundleAction(c *cli.Context) error {
 		return fmt.Errorf("read the artefact: %w", err)
 	}
 	if err := verify.CheckBundle(in); err != nil {
-		return invalid(fmt.Errorf("refused: %w", err))
+		return command.Invalid(fmt.Errorf("refused: %w", err))
 	}
 	_, err = fmt.Fprintln(os.Stderr, "wallproof: accepted")
 	return err

@@ -1,21 +1,24 @@
-package main
+package auditor
 
 import (
 	"bytes"
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 
 	"github.com/urfave/cli/v2"
-	"github.com/wallproof/wallproof/attest"
+	"github.com/wallproof/wallproof/attest/keyfile"
+	"github.com/wallproof/wallproof/internal/command"
+	"github.com/wallproof/wallproof/internal/files"
 	"github.com/wallproof/wallproof/verify"
 )
 
-func gateCommand() *cli.Command {
+func (a *commands) gate() *cli.Command {
 	return &cli.Command{
 		Name:      "gate",
 		Usage:     "the CI step before a scorecard is published: exit 0 only when the claim is valid, current and bound to it",
-		ArgsUsage: "PACKET|BUNDLE|IMAGE",
+		ArgsUsage: a.arguments("PACKET|BUNDLE|IMAGE"),
 		Description: "Verifies as `verify` does, and checks that the scorecard was produced under the attested image and policy, within the\n" +
 			"attested period. With --binding-out and --sign-key a signed binding of the two is written. In GitHub Actions what fails\n" +
 			"or holds stands as annotations beside the run and in its summary.\n\n" +
@@ -23,25 +26,28 @@ func gateCommand() *cli.Command {
 			"Examples:\n   wallproof gate evidence/packet --key wallproof.pub --scorecard scorecard.json --policy policy.yaml\n" +
 			"   wallproof gate evidence/packet --key wallproof.pub --scorecard scorecard.json --binding-out binding.json --sign-key ci.key\n" +
 			"   wallproof gate evidence/packet --key wallproof.pub --scorecard scorecard.json --annotations gitlab --annotations-out gl-code-quality-report.json",
-		Flags: append(append(append(append(append(trustFlags(), freshnessFlags()...), sourceFlags()...), serviceFlags()...), annotationFlags()...),
-			scorecardFlag(), bindingFlag(),
-			&cli.StringFlag{Name: "binding-out", Usage: "write the signed binding here (`FILE`)"},
-			&cli.StringFlag{Name: "sign-key", Usage: "who signs the binding: a private key (`FILE`), " + keyServices + ", or \"keyless\""},
-			outputFlag("text, json, sarif, junit or markdown")),
-		Action: gateAction,
+		Flags: slices.Concat(TrustFlags(), FreshnessFlags(), []cli.Flag{verificationFlag()}, a.registryFlags(), annotationFlags(),
+			[]cli.Flag{scorecardFlag(), bindingFlag(), command.OutputFlag("text, json, sarif, junit or markdown")},
+			a.signingFlags(func(keyServices string) []cli.Flag {
+				return []cli.Flag{
+					&cli.StringFlag{Name: "binding-out", Usage: "write the signed binding here (`FILE`)"},
+					&cli.StringFlag{Name: "sign-key", Usage: "who signs the binding: a private key (`FILE`), " + keyServices + ", or \"keyless\""},
+				}
+			})),
+		Action: a.gateAction,
 	}
 }
 
-func gateAction(c *cli.Context) error {
-	signing := firstOf(c.String("sign-key"), privateKeyOf(c))
+func (a *commands) gateAction(c *cli.Context) error {
+	signing := command.FirstOf(c.String("sign-key"), privateKeyOf(c))
 	if c.String("binding-out") != "" && signing == "" {
 		return errors.New("--binding-out needs a private key: add --sign-key FILE")
 	}
-	q, err := readQuestion(c)
+	q, err := a.readQuestion(c)
 	if err != nil {
 		return err
 	}
-	if err := readScorecard(c, &q.Input); err != nil {
+	if err := ReadScorecard(c, &q.Input); err != nil {
 		return err
 	}
 	report, why := q.ask()
@@ -53,13 +59,13 @@ func gateAction(c *cli.Context) error {
 		return err
 	}
 	if code := report.Verdict.Exit(); code != 0 {
-		return &exitError{code: code}
+		return &command.Exit{Code: code}
 	}
 	if q.Scorecard == nil {
 		return errors.New("the claim is valid and current, but no scorecard was given to publish under it; name it with --scorecard FILE")
 	}
 	if out := c.String("binding-out"); out != "" {
-		return writeBinding(c, report, q.Input, out, signing)
+		return a.writeBinding(c, report, q.Input, out, signing)
 	}
 	return nil
 }
@@ -68,7 +74,7 @@ func gateAction(c *cli.Context) error {
 // gates its own claim gives one key for both.
 func privateKeyOf(c *cli.Context) string {
 	path := c.String("key")
-	if data, err := readBounded(path, maxKeyFile); err == nil && bytes.Contains(data, []byte("PRIVATE KEY-----")) {
+	if data, err := files.Read(path, keyfile.MaxBytes); err == nil && bytes.Contains(data, []byte("PRIVATE KEY-----")) {
 		return path
 	}
 	return ""
@@ -76,16 +82,16 @@ func privateKeyOf(c *cli.Context) string {
 
 // writeBinding signs that the scorecard was bound at the moment that was asked
 // about: what was valid then is not said of another time.
-func writeBinding(c *cli.Context, r verify.Report, in verify.Input, out, key string) error {
-	signer, err := openSigning(c, key, in.TrustedRoot)
+func (a *commands) writeBinding(c *cli.Context, r verify.Report, in verify.Input, out, key string) error {
+	signer, err := a.outward.Sign(c, key, in.TrustedRoot)
 	if err != nil {
 		return err
 	}
-	res, err := attest.SignBindingWith(c.Context, r, in.Scorecard, signer.Signer, signer.services, in.At.UTC())
+	bundle, err := signer.Binding(c.Context, r, in.Scorecard, in.At.UTC())
 	if err != nil {
 		return fmt.Errorf("bind the scorecard: %w", err)
 	}
-	if err := attest.WriteFile(out, res.Bundle, 0o644); err != nil {
+	if err := files.Write(out, bundle, 0o644); err != nil {
 		return err
 	}
 	fmt.Fprintln(os.Stderr, "wallproof: binding written to "+out)

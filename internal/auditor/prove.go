@@ -1,14 +1,16 @@
-package main
+package auditor
 
 import (
 	"errors"
+	"fmt"
 
 	"github.com/urfave/cli/v2"
-	"github.com/wallproof/wallproof/attest"
+	"github.com/wallproof/wallproof/internal/command"
+	"github.com/wallproof/wallproof/internal/files"
 	"github.com/wallproof/wallproof/verify"
 )
 
-func proveCommand() *cli.Command {
+func (a *commands) prove() *cli.Command {
 	return &cli.Command{
 		Name:      "prove",
 		Usage:     "take one row out of a packet, with the proof that it is one of the signed ones",
@@ -26,7 +28,7 @@ func proveCommand() *cli.Command {
 
 func proveAction(c *cli.Context) error {
 	if c.Args().Len() != 1 || c.String("row") == "" {
-		return errors.New("name one packet and the row: wallproof prove PACKET --row TECHNIQUE/variant")
+		return fmt.Errorf("name one packet and the row: %s prove PACKET --row TECHNIQUE/variant", c.App.Name)
 	}
 	var q question
 	if err := q.openPath(c.Args().First()); err != nil {
@@ -37,10 +39,10 @@ func proveAction(c *cli.Context) error {
 	}
 	row, err := verify.Prove(q.Packet, c.String("row"))
 	if err != nil {
-		return invalid(err)
+		return command.Invalid(err)
 	}
 	if out := c.String("out"); out != "" {
-		return attest.WriteFile(out, row, 0o644)
+		return files.Write(out, row, 0o644)
 	}
 	_, err = c.App.Writer.Write(row)
 	return err

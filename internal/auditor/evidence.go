@@ -1,4 +1,4 @@
-package main
+package auditor
 
 import (
 	"bytes"
@@ -13,22 +13,18 @@ import (
 	"time"
 
 	"github.com/urfave/cli/v2"
-	"github.com/wallproof/wallproof/attest"
-	"github.com/wallproof/wallproof/attest/kms"
+	"github.com/wallproof/wallproof/attest/keyfile"
+	"github.com/wallproof/wallproof/attest/keyref"
 	"github.com/wallproof/wallproof/attest/packet"
 	"github.com/wallproof/wallproof/attest/predicate"
+	"github.com/wallproof/wallproof/internal/command"
+	"github.com/wallproof/wallproof/internal/files"
 	"github.com/wallproof/wallproof/internal/term"
 	"github.com/wallproof/wallproof/verify"
 )
 
-// Bounds on files that the command line reads whole.
-const (
-	maxKeyFile  = 64 << 10
-	maxDocument = packet.MaxDocumentBytes
-)
-
-// trustFlags say whose signature counts.
-func trustFlags() []cli.Flag {
+// TrustFlags say whose signature counts.
+func TrustFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Name: "key", Aliases: []string{"k"}, Usage: "public key that signed, PEM (`FILE`)"},
 		&cli.StringFlag{Name: "certificate-identity", Usage: "exact `IDENTITY` in the signing certificate"},
@@ -46,10 +42,10 @@ func trustFlags() []cli.Flag {
 	}
 }
 
-// freshnessFlags say what the evidence is compared with.
-func freshnessFlags() []cli.Flag {
+// FreshnessFlags say what the evidence is compared with.
+func FreshnessFlags() []cli.Flag {
 	return []cli.Flag{
-		policyFlag(),
+		command.PolicyFlag(),
 		&cli.StringFlag{Name: "image", Usage: "`DIGEST` that is asked about (sha256:…)"},
 		&cli.StringFlag{Name: "live", Usage: "what is deployed now (`FILE`, live.json)"},
 		&cli.StringSliceFlag{Name: "require", Usage: "make `THINGS` a condition: " + strings.Join(requirementNames(), ", ") + " (redteam: a result that the red team signed, with its --redteam-key)"},
@@ -59,12 +55,9 @@ func freshnessFlags() []cli.Flag {
 	}
 }
 
-// sourceFlags say where the evidence comes from.
-func sourceFlags() []cli.Flag {
-	return []cli.Flag{
-		&cli.StringFlag{Name: "verification", Usage: "verifier's re-run in place of the packet's own (`FILE`)"},
-		registryPlatformFlag(), plainFlag(),
-	}
+// verificationFlag names a re-run.
+func verificationFlag() cli.Flag {
+	return &cli.StringFlag{Name: "verification", Usage: "verifier's re-run in place of the packet's own (`FILE`)"}
 }
 
 func requirementNames() []string {
@@ -80,7 +73,7 @@ func requirementNames() []string {
 type question struct {
 	verify.Input
 	row  []byte
-	from *fetched
+	from *Fetched
 }
 
 // ask verifies. Of several attestations the newest of the best verdict counts,
@@ -91,27 +84,27 @@ func (q question) ask() (verify.Report, string) {
 		return verify.VerifyRow(q.row, q.Input), ""
 	case q.from == nil:
 		return verify.Verify(q.Input), ""
-	case len(q.from.pairs) == 0:
-		return verify.Verify(q.Input), "nothing of Wallproof's is attached to " + q.from.repository + "@" + q.from.image.Digest
+	case len(q.from.Pairs) == 0:
+		return verify.Verify(q.Input), "nothing of Wallproof's is attached to " + q.from.Repository + "@" + q.from.Image
 	}
 	var reports []verify.Report
 	v := verify.NewVerifier(q.TrustedRoot, q.TrustedRootDigest, q.Catalogue)
-	for _, p := range q.from.pairs {
+	for _, p := range q.from.Pairs {
 		reports = append(reports, p.Verify(v, q.Input))
 	}
 	n, why := verify.Newest(reports)
-	return reports[n], fmt.Sprintf("%d attached to %s@%s; shown is %s: %s", len(reports), q.from.repository, q.from.image.Digest, firstOf(reports[n].Attestation, "one that was not authenticated"), why)
+	return reports[n], fmt.Sprintf("%d attached to %s@%s; shown is %s: %s", len(reports), q.from.Repository, q.from.Image, command.FirstOf(reports[n].Attestation, "one that was not authenticated"), why)
 }
 
 // readQuestion collects everything that a verification depends on. Nothing is
 // fetched but what a registry has, where one is named, and that before anything
 // is verified.
-func readQuestion(c *cli.Context) (question, error) {
+func (a *commands) readQuestion(c *cli.Context) (question, error) {
 	q := question{Input: verify.Input{Image: c.String("image"), MaxAge: c.Duration("max-age")}}
 	if c.Args().Len() != 1 {
 		return q, errors.New("name one packet (a folder or an archive), one bundle, one row proof, or one image in a registry")
 	}
-	for _, step := range []func(*cli.Context, *verify.Input) error{readTrust, readFreshness, readRequire} {
+	for _, step := range []func(*cli.Context, *verify.Input) error{ReadTrust, ReadFreshness, ReadRequire} {
 		if err := step(c, &q.Input); err != nil {
 			return q, err
 		}
@@ -119,24 +112,28 @@ func readQuestion(c *cli.Context) (question, error) {
 	if q.At.IsZero() {
 		q.At = time.Now().UTC()
 	}
-	return q, q.open(c, c.Args().First())
+	return q, a.open(c, &q)
 }
 
 // open opens a packet's folder or archive, a bundle alone, a row proof, or asks a
 // registry.
-func (q *question) open(c *cli.Context, arg string) error {
+func (a *commands) open(c *cli.Context, q *question) error {
+	arg := c.Args().First()
 	if !isReference(arg) {
 		return q.openPath(arg)
+	}
+	if a.outward == nil {
+		return fmt.Errorf("open the evidence: %s is an image in a registry, and this program opens no socket; `wallproof verify %[1]s` asks the registry", term.Clean(arg))
 	}
 	if q.Bundle != nil || q.Verification != nil {
 		return errors.New("--bundle and --verification stand in place of a packet's own; an image in a registry has its own")
 	}
-	from, err := fetchEvidence(c, arg)
+	from, err := a.outward.Fetch(c, strings.TrimPrefix(arg, ReferencePrefix))
 	if err != nil {
 		return err
 	}
 	q.from = &from
-	q.Image = firstOf(q.Image, from.image.Digest)
+	q.Image = command.FirstOf(q.Image, from.Image)
 	return nil
 }
 
@@ -158,17 +155,23 @@ func (q *question) openPath(path string) error {
 		return fmt.Errorf("open the evidence: %w", err)
 	}
 	if !isTar(head) {
-		data, err := readBounded(path, predicate.MaxRowBytes)
+		data, err := files.Read(path, predicate.MaxRowBytes)
 		if err != nil {
 			return fmt.Errorf("open the evidence: %w", err)
 		}
 		if isRow(data) {
+			if q.Bundle != nil {
+				return errors.New("a row proof carries its attestation; --bundle stands in place of a packet's own")
+			}
 			q.row = data
 			// One line is asked about; a re-run is of the whole claim.
 			q.WithoutRerun = q.Verification == nil && !slices.Contains(q.Require, verify.RequireVerifier) && !slices.Contains(q.Require, verify.RequireIndependent)
-		} else {
-			q.Bundle = data
+			return nil
 		}
+		if q.Bundle != nil {
+			return fmt.Errorf("%s is an attestation itself; --bundle stands in place of a packet's own", path)
+		}
+		q.Bundle = data
 		return nil
 	}
 	f, err := os.Open(path)
@@ -209,37 +212,37 @@ func isTar(head []byte) bool {
 	return len(head) == tarHead && bytes.Equal(head[257:262], []byte("ustar"))
 }
 
-// readKey reads a public key in PEM. Of a private key it takes the public half.
-func readKey(path string) (crypto.PublicKey, error) {
-	if kms.IsReference(path) {
+// ReadKey reads a public key in PEM. Of a private key it takes the public half.
+func ReadKey(path string) (crypto.PublicKey, error) {
+	if keyref.Is(path) {
 		return nil, fmt.Errorf("verifying opens no socket, so it cannot ask %s: export the public key once with `wallproof attest --key %[1]s --export-key FILE`, and give that", term.Clean(path))
 	}
-	data, err := readBounded(path, maxKeyFile)
+	data, err := files.Read(path, keyfile.MaxBytes)
 	if err != nil {
 		return nil, fmt.Errorf("read the public key: %w", err)
 	}
 	if bytes.Contains(data, []byte("PRIVATE KEY-----")) {
-		key, err := attest.ParsePrivateKey(data, attest.Password(os.LookupEnv))
+		key, err := keyfile.ParsePrivateKey(data, keyfile.Password(os.LookupEnv))
 		if err != nil {
 			return nil, fmt.Errorf("read the key %s: %w", path, err)
 		}
 		return key.Public(), nil
 	}
-	key, err := attest.ParsePublicKey(data)
+	key, err := keyfile.ParsePublicKey(data)
 	if err != nil {
 		return nil, fmt.Errorf("read the public key %s: %w", path, err)
 	}
 	return key, nil
 }
 
-func readTrust(c *cli.Context, in *verify.Input) error {
+func ReadTrust(c *cli.Context, in *verify.Input) error {
 	identity := verify.Identity{SAN: c.String("certificate-identity"), SANPattern: c.String("certificate-identity-regexp"),
 		Issuer: c.String("certificate-oidc-issuer"), IssuerPattern: c.String("certificate-oidc-issuer-regexp")}
 	switch {
 	case c.String("key") != "" && identity != (verify.Identity{}):
 		return errors.New("give either --key or --certificate-identity, not both")
 	case c.String("key") != "":
-		key, err := readKey(c.String("key"))
+		key, err := ReadKey(c.String("key"))
 		if err != nil {
 			return err
 		}
@@ -260,13 +263,13 @@ func readTrust(c *cli.Context, in *verify.Input) error {
 		return err
 	}
 	for _, path := range c.StringSlice("redteam-key") {
-		key, err := readKey(path)
+		key, err := ReadKey(path)
 		if err != nil {
 			return err
 		}
 		in.RedTeamKeys = append(in.RedTeamKeys, key)
 	}
-	return readInto(c, "trusted-root", &in.TrustedRoot)
+	return command.ReadInto(c, "trusted-root", &in.TrustedRoot)
 }
 
 // readVerifierTrust reads whose re-run counts, where it is not the attester's.
@@ -281,7 +284,7 @@ func readVerifierTrust(c *cli.Context, in *verify.Input) error {
 		in.VerifierTrust = &verify.Trust{Identity: &verify.Identity{SAN: san, Issuer: issuer,
 			WithoutSCT: c.Bool("without-sct"), WithoutLog: c.Bool("without-log"), WithoutTimestamp: c.Bool("without-timestamp")}}
 	case path != "":
-		key, err := readKey(path)
+		key, err := ReadKey(path)
 		if err != nil {
 			return err
 		}
@@ -290,23 +293,9 @@ func readVerifierTrust(c *cli.Context, in *verify.Input) error {
 	return nil
 }
 
-// readInto reads the file that a flag names, if it names one.
-func readInto(c *cli.Context, flag string, to *[]byte) error {
-	path := c.String(flag)
-	if path == "" {
-		return nil
-	}
-	data, err := readBounded(path, maxDocument)
-	if err != nil {
-		return fmt.Errorf("read --%s: %w", flag, err)
-	}
-	*to = data
-	return nil
-}
-
-func readFreshness(c *cli.Context, in *verify.Input) error {
+func ReadFreshness(c *cli.Context, in *verify.Input) error {
 	if c.String("policy") != "" {
-		p, err := readPolicy(c.String("policy"))
+		p, err := command.ReadPolicy(c.String("policy"))
 		if err != nil {
 			return err
 		}
@@ -321,10 +310,10 @@ func readFreshness(c *cli.Context, in *verify.Input) error {
 		}
 		in.At = t.UTC()
 	}
-	return errors.Join(readInto(c, "live", &in.Live), readInto(c, "bundle", &in.Bundle), readInto(c, "verification", &in.Verification))
+	return errors.Join(command.ReadInto(c, "live", &in.Live), command.ReadInto(c, "bundle", &in.Bundle), command.ReadInto(c, "verification", &in.Verification))
 }
 
-func readRequire(c *cli.Context, in *verify.Input) error {
+func ReadRequire(c *cli.Context, in *verify.Input) error {
 	for _, list := range c.StringSlice("require") {
 		for _, name := range strings.Split(list, ",") {
 			r := verify.Requirement(strings.TrimSpace(name))

@@ -3,6 +3,7 @@ package main
 // cut is what is left out of one module.
 type cut struct {
 	module    string
+	browser   bool                // made for the browser alone
 	files     []string            // patterns of files that are left out
 	only      map[string][]string // of a folder's Go files only these stay
 	functions map[string][]string // functions, methods and types that are left out of a file
@@ -11,8 +12,8 @@ type cut struct {
 	imports   map[string]string   // import paths that become others, in the whole module
 }
 
-// cuts are all of them. Each names code that reaches for a network, a terminal
-// or a file system.
+// cuts are all of them. Each names code that reaches for a network, a terminal, a
+// file system or another process, or that takes long to start for nothing.
 var cuts = []cut{
 	{
 		// Everything but the types of statements: running commands, reading layouts,
@@ -70,6 +71,7 @@ var cuts = []cut{
 	{
 		// A packet's policy is canonical JSON; YAML is what people write.
 		module:  "go.yaml.in/yaml/v3",
+		browser: true,
 		only:    map[string][]string{".": {}},
 		instead: map[string]string{"yaml.go": noYAML},
 	},
@@ -79,9 +81,20 @@ var cuts = []cut{
 		only:   map[string][]string{".": {"jsonutils_iface.go", "typeutils_iface.go"}},
 	},
 	{
-		// The table of the world's currencies, in which no log entry is.
+		// The tables of the world's currencies and countries, in which no log entry is.
 		module:  "github.com/go-openapi/strfmt",
-		instead: map[string]string{"currency.go": noCurrency},
+		instead: map[string]string{"currency.go": noCurrency, "country.go": noCountry},
+	},
+	{
+		// Eighty patterns that are compiled at the start, for one function.
+		module:  "github.com/asaskevich/govalidator",
+		only:    map[string][]string{".": {}},
+		instead: map[string]string{"validator.go": isEmail},
+	},
+	{
+		// A test that starts openssl, in a file that is not named as one.
+		module: "github.com/digitorus/pkcs7",
+		files:  []string{"verify_test_dsa.go"},
 	},
 	{
 		// Answering requests. The status codes of error values stay.
@@ -181,6 +194,43 @@ func (u *Currency) UnmarshalText([]byte) error { return errors.New("no currency 
 
 // String returns the code.
 func (u Currency) String() string { return u.code }
+`
+
+// noCountry knows no country, so that every text is refused as one.
+const noCountry = `package strfmt
+
+import "errors"
+
+// Country would be a country's code.
+type Country struct{ code string }
+
+// IsCountry refuses every text.
+func IsCountry(string) bool { return false }
+
+// ParseCountry refuses every text.
+func ParseCountry(string) (Country, error) { return Country{}, errors.New("no country is known here") }
+
+// MarshalText returns the code.
+func (u Country) MarshalText() ([]byte, error) { return []byte(u.code), nil }
+
+// UnmarshalText refuses every text.
+func (u *Country) UnmarshalText([]byte) error { return errors.New("no country is known here") }
+
+// String returns the code.
+func (u Country) String() string { return u.code }
+`
+
+// isEmail is the one function of its module that is used: for the index of a log,
+// which nobody keeps here.
+const isEmail = `package govalidator
+
+import "net/mail"
+
+// IsEmail tells whether a text is an address and nothing else.
+func IsEmail(s string) bool {
+	a, err := mail.ParseAddress(s)
+	return err == nil && a.Address == s
+}
 `
 
 // statusCodes are the numbers of RFC 9110 that error values carry.

@@ -1,4 +1,4 @@
-package main
+package auditor
 
 import (
 	"errors"
@@ -8,18 +8,18 @@ import (
 	"slices"
 
 	"github.com/urfave/cli/v2"
-	"github.com/wallproof/wallproof/attest"
+	"github.com/wallproof/wallproof/internal/command"
 	"github.com/wallproof/wallproof/internal/term"
 	"github.com/wallproof/wallproof/internal/version"
 	"github.com/wallproof/wallproof/verify"
 	"github.com/wallproof/wallproof/verify/render"
 )
 
-func verifyCommand() *cli.Command {
+func (a *commands) verify() *cli.Command {
 	return &cli.Command{
 		Name:      "verify",
 		Usage:     "re-verify evidence offline, each check with its reason code",
-		ArgsUsage: "PACKET|BUNDLE|ROW|IMAGE",
+		ArgsUsage: a.arguments("PACKET|BUNDLE|ROW|IMAGE"),
 		Description: "No socket is opened for a packet (folder or archive), a bundle or a row proof. For an image in a registry what is attached\n" +
 			"to it is fetched first, and then verified offline: the newest valid attestation counts. Outcomes are judged again\n" +
 			"from the observations. For a row proof a re-run is asked for only under --require verifier.\n\n" +
@@ -29,11 +29,12 @@ func verifyCommand() *cli.Command {
 			"   wallproof verify registry.example/you/agent@sha256:… --certificate-identity ci@example.org --certificate-oidc-issuer https://accounts.example.org\n" +
 			"   wallproof verify row.json --key wallproof.pub\n" +
 			"   wallproof verify evidence/packet --key wallproof.pub --sign verifier.key",
-		Flags: append(append(append(append(trustFlags(), freshnessFlags()...), sourceFlags()...), serviceFlags()...),
-			outputFlag("text, json, sarif, junit or markdown"),
-			scorecardFlag(), bindingFlag(),
-			&cli.StringFlag{Name: "sign", Usage: "sign this re-run and put it into the packet: a verifier's private key (`FILE`), " + keyServices + ", or \"keyless\""}),
-		Action: verifyAction,
+		Flags: slices.Concat(TrustFlags(), FreshnessFlags(), []cli.Flag{verificationFlag()}, a.registryFlags(),
+			[]cli.Flag{command.OutputFlag("text, json, sarif, junit or markdown"), scorecardFlag(), bindingFlag()},
+			a.signingFlags(func(keyServices string) []cli.Flag {
+				return []cli.Flag{&cli.StringFlag{Name: "sign", Usage: "sign this re-run and put it into the packet: a verifier's private key (`FILE`), " + keyServices + ", or \"keyless\""}}
+			})),
+		Action: a.verifyAction,
 	}
 }
 
@@ -45,19 +46,19 @@ func bindingFlag() cli.Flag {
 	return &cli.StringFlag{Name: "binding", Usage: "signed binding of the scorecard to the attestation (`FILE`)"}
 }
 
-func verifyAction(c *cli.Context) error {
-	q, err := readQuestion(c)
+func (a *commands) verifyAction(c *cli.Context) error {
+	q, err := a.readQuestion(c)
 	if err != nil {
 		return err
 	}
-	if err := readScorecard(c, &q.Input); err != nil {
+	if err := ReadScorecard(c, &q.Input); err != nil {
 		return err
 	}
 	signKey := c.String("sign")
 	q.WithoutRerun = q.WithoutRerun || signKey != ""
-	var signer signing
+	var signer Signing
 	if signKey != "" {
-		if signer, err = rerunSigner(c, signKey, q.TrustedRoot); err != nil {
+		if signer, err = a.rerunSigner(c, signKey, q.TrustedRoot); err != nil {
 			return err
 		}
 	}
@@ -72,7 +73,7 @@ func verifyAction(c *cli.Context) error {
 		}
 	}
 	if code := report.Verdict.Exit(); code != 0 {
-		return &exitError{code: code}
+		return &command.Exit{Code: code}
 	}
 	return nil
 }
@@ -98,23 +99,27 @@ func reportOptions(w io.Writer, artifact string) render.Options {
 }
 
 // rerunSigner opens who signs a re-run, before the report is printed.
-func rerunSigner(c *cli.Context, key string, root []byte) (signing, error) {
+func (a *commands) rerunSigner(c *cli.Context, key string, root []byte) (Signing, error) {
 	if info, err := os.Stat(c.Args().First()); err != nil || !info.IsDir() {
-		return signing{}, errors.New("--sign puts the re-run into the packet, so name the packet's folder")
+		return nil, errors.New("--sign puts the re-run into the packet, so name the packet's folder")
 	}
-	return openSigning(c, key, root)
+	return a.outward.Sign(c, key, root)
 }
 
 // signRerun signs what was just verified and puts it beside the attestation.
-func signRerun(c *cli.Context, r verify.Report, s signing) error {
-	res, err := attest.SignVerificationWith(c.Context, r, s.Signer, s.services, version.String())
-	if err != nil {
-		return fmt.Errorf("sign the re-run: %w", err)
-	}
-	path, err := attest.WriteVerification(c.Args().First(), res)
+func signRerun(c *cli.Context, r verify.Report, s Signing) error {
+	path, err := s.Rerun(c.Context, r, c.Args().First())
 	if err != nil {
 		return err
 	}
 	fmt.Fprintln(os.Stderr, "wallproof: signed re-run written to "+path)
 	return nil
+}
+
+// ReadScorecard reads the scorecard of a claim with its binding.
+func ReadScorecard(c *cli.Context, in *verify.Input) error {
+	if c.String("binding") != "" && c.String("scorecard") == "" {
+		return errors.New("--binding binds a scorecard; name it with --scorecard FILE")
+	}
+	return errors.Join(command.ReadInto(c, "scorecard", &in.Scorecard), command.ReadInto(c, "binding", &in.Binding))
 }

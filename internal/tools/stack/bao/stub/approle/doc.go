@@ -1,0 +1,2 @@
+// Package approle is not needed: only tests of the server log in by it.
+package approle
