@@ -22,6 +22,9 @@ func (Breaks) spec(*phase, string, *sandbox.Spec) error           { return nil }
 func (Breaks) restored(*phase, *sandbox.Spec) error               { return nil }
 func (Breaks) image(*run) error                                   { return nil }
 
+func (Breaks) authority(*phase) string { return "" }
+func (Breaks) lower(*run) []plant.File { return nil }
+
 func (Breaks) imageText(_ *phase, text string) string { return text }
 
 // any: a release build has no break.

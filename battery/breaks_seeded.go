@@ -48,6 +48,11 @@ type Breaks struct {
 	// process inside sees.
 	ImageLabel   [2]string
 	ImageHistory string
+	// ImageLower is a file with a secret that a lower layer of the image holds and a
+	// higher one removes; nil for none.
+	ImageLower *plant.File
+	// Authority: the sandbox believes the authority of the neighbour's proxy.
+	Authority bool
 	// NeighbourAccepted: the proxy swaps the neighbour's placeholders, too.
 	NeighbourAccepted bool
 	// NeighbourBelieved: the proxy injects the neighbour's secrets for who says in a
@@ -271,6 +276,24 @@ func (b Breaks) join(p *phase, spec *sandbox.Spec) error {
 		return nil
 	}
 	return errors.New("the neighbour's sandbox does not start")
+}
+
+// lower are files that a lower layer of the image holds.
+func (b Breaks) lower(r *run) []plant.File {
+	if b.ImageLower == nil {
+		return nil
+	}
+	f := *b.ImageLower
+	f.Content = strings.ReplaceAll(f.Content, SecretMark, r.attack.canaries.hostFile)
+	return []plant.File{f}
+}
+
+// authority is what the sandboxes believe besides the run's own.
+func (b Breaks) authority(p *phase) string {
+	if !b.Authority {
+		return ""
+	}
+	return p.tenantCA
 }
 
 // imageText adds labels and history to what the image says of itself.

@@ -28,11 +28,12 @@ func (p *phase) factsFor(name string) (probes.Facts, error) {
 		IPv6: box.IPv6.IsValid(), Self: pair(box.IPv4, box.IPv6, 0), Gateway: pair(box.Gateway4, box.Gateway6, 0),
 		Bridge:   probes.Pair{V4: "203.0.113.2", V6: "2001:db8:ffff::2"},
 		Names:    r.names(),
+		Beside6:  pair(netip.Addr{}, box.Beside6, 0).V6,
 		Proxy:    pair(box.Gateway4, box.Gateway6, boundary.PortProxy),
 		SOCKS:    pair(box.Gateway4, box.Gateway6, boundary.PortSOCKS),
 		Resolver: pair(box.Gateway4, box.Gateway6, boundary.PortDNS),
 		CAFile:   caFile, Outside: p.outside().Outside, Blocked: r.blocked,
-		Local:  probes.Local{ProbeMount: toolsMount, Shared: plant.SharedMount, HostMount: plant.HostMount, Image: p.imageText()},
+		Local:  probes.Local{ProbeMount: toolsMount, Shared: plant.SharedMount, HostMount: plant.HostMount, Image: p.imageText(), Layers: p.hidden},
 		Tenant: p.tenantFacts(),
 		Agent:  probes.Agent{Workspace: workspace, SecretEnv: p.canaries.plant().AgentToken.Name, SecretIn: secretIn},
 		Pinned: p.worldCA.CertPEM, ProxyPages: p.r.attack.pages, ProxyFields: p.r.attack.believed, Opened: p.r.attack.opens,
@@ -180,7 +181,7 @@ func (p *phase) tenantFacts() probes.Tenant {
 	}
 	secret := p.canaries.plant().Tenant
 	t := probes.Tenant{Addr: pair(box.IPv4, box.IPv6, 0), Port: tenantPort, Proxy: pair(box.Gateway4, box.Gateway6, boundary.PortProxy), SOCKS: pair(box.Gateway4, box.Gateway6, boundary.PortSOCKS), Name: boxTenant, ID: p.sandboxes[boxTenant].ID(), Identity: boxTenant,
-		Placeholder: secret.Placeholder, Shared: plant.SharedMount, Socket: plant.NeighbourSocket}
+		CA: p.tenantCA, Placeholder: secret.Placeholder, Shared: plant.SharedMount, Socket: plant.NeighbourSocket}
 	if !p.attacking() {
 		t.Placeholder = secret.Value
 	}

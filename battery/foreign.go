@@ -340,7 +340,8 @@ func (r *run) foreignFacts() map[string]string {
 		return nil
 	}
 	return map[string]string{
-		parts.FactResolver: "the stack gives sandboxes no resolver: its proxy resolves names",
-		parts.FactSOCKS:    "the stack's proxy offers no SOCKS",
+		parts.FactResolver:    "the stack gives sandboxes no resolver: its proxy resolves names",
+		parts.FactSOCKS:       "the stack's proxy offers no SOCKS",
+		parts.FactAuthorities: "the stack has one proxy for all sandboxes",
 	}
 }

@@ -52,6 +52,7 @@ type phase struct {
 	open        *witness.Process // the control's open proxy
 	worldCA     witness.CA
 	caPEM       string          // what the sandboxes trust
+	tenantCA    string          // authority of the neighbour's proxy
 	mounts      []sandbox.Mount // of every sandbox
 	sandboxes   map[string]sandbox.Sandbox
 	env         map[string][]string // of each sandbox
@@ -63,6 +64,8 @@ type phase struct {
 	pages       []string          // pages of its own that it says it has
 	believed    []string          // fields by which it says it tells whose request one is
 	draws       map[string]string // random bytes of a twin of the restored sandbox
+	hidden      string            // what layers of the image hide, as an attempt is told
+	atRest      string            // what the files of the checkpoint hold, likewise
 	undo        []func(context.Context) error
 	image       *imageLog      // what became of the image's program
 	model       *conversations // with a model that drives the agent

@@ -115,10 +115,10 @@ func (p *phase) startProxies(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	p.caPEM = ca + p.worldCA.CertPEM
-	if _, err := p.startProxy(ctx, theirs, boxTenant, p.canaries.tenant, p.canaries.tenantModelKey); err != nil {
+	if p.tenantCA, err = p.startProxy(ctx, theirs, boxTenant, p.canaries.tenant, p.canaries.tenantModelKey); err != nil {
 		return fmt.Errorf("the second tenant's: %w", err)
 	}
+	p.caPEM = ca + p.worldCA.CertPEM + p.r.opt.Breaks.authority(p)
 	return nil
 }
 
@@ -140,7 +140,7 @@ func (p *phase) startOpenProxy(ctx context.Context, files []procs.NamedFile) err
 	}
 	p.open = open
 	p.onClose(stopWitness(open))
-	p.caPEM = p.worldCA.CertPEM
+	p.caPEM, p.tenantCA = p.worldCA.CertPEM, p.worldCA.CertPEM // there is no proxy with one of its own
 	return nil
 }
 

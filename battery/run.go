@@ -18,7 +18,6 @@ import (
 
 	"github.com/wallproof/wallproof/attest/manifest"
 	"github.com/wallproof/wallproof/battery/boundary"
-	"github.com/wallproof/wallproof/battery/image"
 	"github.com/wallproof/wallproof/battery/judge"
 	"github.com/wallproof/wallproof/battery/parts"
 	"github.com/wallproof/wallproof/battery/sandbox"
@@ -184,7 +183,7 @@ func (r *run) execute(ctx context.Context) (*Result, error) {
 	}
 	r.step("", "unpack the image")
 	r.rootfs = filepath.Join(r.state, "rootfs")
-	if _, err := image.Unpack(ctx, r.opt.Image, r.rootfs, image.UnpackOptions{Command: r.self("unpack")}); err != nil {
+	if err := r.unpackImage(ctx); err != nil {
 		return nil, err
 	}
 	if err := r.opt.Breaks.image(r); err != nil {

@@ -153,6 +153,9 @@ func (p *phase) searchRestored(ctx context.Context, driver sandbox.Snapshotter) 
 	if err := sb.Stop(ctx); err != nil || driver == nil {
 		return err
 	}
+	if err := p.lookAtRest(image); err != nil {
+		return err
+	}
 	p.step("snapshot: restore and search")
 	if err := p.twin(ctx, driver, spec, image); err != nil {
 		return err
@@ -168,6 +171,14 @@ func (p *phase) searchRestored(ctx context.Context, driver sandbox.Snapshotter) 
 	}
 	p.undo = append(p.undo, sb.Stop)
 	return p.search(ctx, catalog.StageRestored, sb)
+}
+
+// lookAtRest searches the checkpoint's files, for the technique that is told of them.
+func (p *phase) lookAtRest(dir string) (err error) {
+	if slices.ContainsFunc(applicable(p.r.plan, catalog.StageRestored), func(pl planned) bool { return pl.technique.ID == "SNP-AT-REST" }) {
+		p.atRest, err = searchCheckpoint(dir)
+	}
+	return err
 }
 
 // twinTechnique is the one for which a second sandbox is restored.
@@ -204,7 +215,12 @@ func (p *phase) search(ctx context.Context, stage catalog.Stage, sb sandbox.Sand
 	for _, pl := range applicable(p.r.plan, stage) {
 		items = append(items, p.r.item(pl, p.name))
 	}
-	facts := probes.Facts{Twin: p.draws, Local: probes.Local{ProbeMount: toolsMount, Shared: plant.SharedMount, HostMount: plant.HostMount},
+	whole := p.r.control // whose half of the run this is
+	if p.attacking() {
+		whole = p.r.attack
+	}
+	facts := probes.Facts{Twin: p.draws, Local: probes.Local{ProbeMount: toolsMount, Shared: plant.SharedMount, HostMount: plant.HostMount,
+		Image: whole.imageText(), Layers: whole.hidden, AtRest: p.atRest},
 		Searches: []string{"/root", "/home", "/tmp", "/var/tmp", workspace, "/etc", "/run", "/dev/shm"}}
 	return p.execute(ctx, execution{sandbox: sb, box: string(stage), binary: p.r.opt.Probe, env: p.env[string(stage)]}, probes.Plan{Facts: facts, Items: items})
 }

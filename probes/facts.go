@@ -16,6 +16,7 @@ type Facts struct {
 	Self     Pair     `json:"self"`     // the sandbox's own addresses
 	Gateway  Pair     `json:"gateway"`  // the router's addresses on the sandbox's link
 	Bridge   Pair     `json:"bridge"`   // the next hop behind the gateway, where in the control a witness answers
+	Beside6  string   `json:"beside6"`  // an address of the sandbox's own IPv6 network that is nobody's
 	Proxy    Pair     `json:"proxy"`    // explicit HTTP proxy, "address:port"
 	SOCKS    Pair     `json:"socks"`    // SOCKS5 proxy, "address:port"
 	Resolver Pair     `json:"resolver"` // resolver, "address:port"
@@ -163,6 +164,7 @@ type Tenant struct {
 	Host        string `json:"host"`        // host for which its secret is injected
 	Shared      string `json:"shared"`      // folder that the control shares with it
 	Socket      string `json:"socket"`      // abstract socket name that it listens on, without the NUL
+	CA          string `json:"ca"`          // authority of its proxy, in PEM
 	ControlAPI  string `json:"controlApi"`  // base URL of the sandboxes' control API, "" if none is known
 }
 
@@ -203,4 +205,8 @@ type Local struct {
 	Shared     string `json:"shared"`     // where the control mounts what must not be shared
 	HostMount  string `json:"hostMount"`  // where the control mounts a host folder
 	Image      string `json:"image"`      // the image's configuration, as its registry hands it out
+	// Layers is what of interest was found in the image's layers, upper layers not
+	// hiding anything; AtRest what was found in the files of the checkpoint.
+	Layers string `json:"layers,omitempty"`
+	AtRest string `json:"atRest,omitempty"`
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/nftables"
 	"github.com/google/nftables/expr"
+	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 )
 
@@ -35,6 +36,11 @@ type Hooks struct {
 	LateFilterMs int `json:"lateFilterMs,omitempty" yaml:"lateFilterMs,omitempty"`
 	// MidRun changes the filter after VerifyInPlace has returned.
 	MidRun *MidRun `json:"midRun,omitempty" yaml:"midRun,omitempty"`
+	// Segment is who else is on the first box's network segment, past the router:
+	// another box by its name, or "world"; "" for nobody.
+	Segment string `json:"segment,omitempty" yaml:"segment,omitempty"`
+	// Groups leads what is sent to groups to the world, as the open mode does.
+	Groups bool `json:"groups,omitempty" yaml:"groups,omitempty"`
 	// LiveCheck keeps VerifyInPlace's live check, to show that it catches the break.
 	LiveCheck bool `json:"liveCheck,omitempty" yaml:"liveCheck,omitempty"`
 }
@@ -146,6 +152,9 @@ func (h Hooks) editRules(rs *ruleset, boxes []Box) {
 	for i, a := range h.Accept {
 		a.apply(rs, boxes, fmt.Sprintf("break-%d", i))
 	}
+	if h.Groups {
+		leadGroups(rs, boxes)
+	}
 	if h.SkipIPv6 {
 		for _, c := range rs.chains {
 			if c.hook != nil {
@@ -187,6 +196,22 @@ func (a AcceptRule) apply(rs *ruleset, boxes []Box, id string) {
 	}
 }
 
+// leadGroups lets datagrams to groups through, to the world, where they would go if a
+// router passed them on.
+func leadGroups(rs *ruleset, boxes []Box) {
+	for i, g := range []struct {
+		in netip.Prefix
+		to netip.Addr
+	}{{groups[0], worldAddr4.Addr()}, {groups[2], worldAddr6.Addr()}} {
+		id := fmt.Sprintf("break-groups-%d", i)
+		AcceptRule{CIDR: netip.PrefixFrom(g.to, g.to.BitLen()).String(), Proto: "udp"}.apply(rs, boxes, id)
+		for _, b := range boxes {
+			rs.chain("guard-"+b.Name).insert(id+"-guard", addrIn(destination, g.in), l4proto(unix.IPPROTO_UDP), toHost(), accept())
+			rs.chain("redirect-"+b.Name).insert(id+"-lead", addrIn(destination, g.in), l4proto(unix.IPPROTO_UDP), leadTo(g.to))
+		}
+	}
+}
+
 func (a AcceptRule) forwards() bool { return a.Chain == "" || a.Chain == "forward" }
 
 func (rs *ruleset) chain(name string) *chain {
@@ -215,7 +240,7 @@ func (rs *ruleset) rejectAsDrop() {
 }
 
 func (h Hooks) forwarding(open bool) (v4, v6 bool) {
-	opened := h.LateFilterMs > 0 || h.MidRun != nil && h.MidRun.Accept.forwards()
+	opened := h.Groups || h.LateFilterMs > 0 || h.MidRun != nil && h.MidRun.Accept.forwards()
 	for _, a := range h.Accept {
 		opened = opened || a.forwards()
 	}
@@ -229,6 +254,9 @@ func (h Hooks) spareLiveCheck() bool { return h.any() && !h.LiveCheck }
 func (h Hooks) built(s *Stage) error {
 	if h.LateFilterMs > 0 {
 		s.later(h.LateFilterMs, func() error { return s.rules.load(int(s.router.fd)) })
+	}
+	if h.Segment != "" {
+		return s.share(h.Segment)
 	}
 	if !h.Dead {
 		return nil
@@ -275,4 +303,68 @@ func (rs *ruleset) replace(nsFD int) error {
 	return rs.loadAfter(nsFD, func(conn *nftables.Conn) {
 		conn.DelTable(&nftables.Table{Name: tableName, Family: nftables.TableFamilyINet})
 	})
+}
+
+// segmentLink is the other machine's link on the first box's segment.
+const segmentLink = "lan0"
+
+// share gives another namespace a link on the first box's segment: a macvlan on the
+// router's end takes the frames that are for it before the router sees them.
+func (s *Stage) share(with string) error {
+	on, other := s.boxes[0], s.world
+	for i, b := range s.boxes {
+		if b.Name == with {
+			other = s.boxNS[i]
+		}
+	}
+	if other == nil || other == s.boxNS[0] {
+		return fmt.Errorf("%w: there is no %q to share a segment with", ErrConfig, with)
+	}
+	lower, err := s.router.nl.LinkByName(on.link)
+	if err != nil {
+		return fmt.Errorf("find link %s: %w", on.link, err)
+	}
+	attrs := netlink.NewLinkAttrs()
+	attrs.Name, attrs.ParentIndex, attrs.HardwareAddr = segmentLink, lower.Attrs().Index, hardwareAddr(on.mac[4], 3)
+	attrs.Namespace = netlink.NsFd(int(other.fd))
+	if err := s.router.nl.LinkAdd(&netlink.Macvlan{LinkAttrs: attrs, Mode: netlink.MACVLAN_MODE_BRIDGE}); err != nil {
+		return fmt.Errorf("make link %s: %w", segmentLink, err)
+	}
+	if other == s.world {
+		if err := worldRules(s.cfg.Services, segmentLink).replace(int(s.world.fd)); err != nil {
+			return err
+		}
+	}
+	// It answers for every address that it has, on whichever link, and takes packets
+	// that come by another one than it would answer on.
+	for _, key := range []string{"arp_ignore", "rp_filter"} {
+		for _, scope := range []string{"all", segmentLink} {
+			if err := setSysctls(other, []sysctl{{key: "ipv4/conf/" + scope + "/" + key, value: "0"}}); err != nil {
+				return err
+			}
+		}
+	}
+	link, err := other.nl.LinkByName(segmentLink)
+	if err != nil {
+		return fmt.Errorf("find link %s: %w", segmentLink, err)
+	}
+	if on.Beside6.IsValid() {
+		addr := &netlink.Addr{IPNet: ipNet(netip.PrefixFrom(on.Beside6, 128)), Flags: unix.IFA_F_NODAD}
+		if err := other.nl.AddrAdd(link, addr); err != nil {
+			return fmt.Errorf("give %s to link %s: %w", on.Beside6, segmentLink, err)
+		}
+	}
+	if err := other.nl.LinkSetUp(link); err != nil {
+		return fmt.Errorf("start link %s: %w", segmentLink, err)
+	}
+	for _, a := range []netip.Addr{on.IPv4, on.IPv6} {
+		if !a.IsValid() {
+			continue
+		}
+		r := &netlink.Route{LinkIndex: link.Attrs().Index, Dst: ipNet(netip.PrefixFrom(a, a.BitLen())), Scope: netlink.SCOPE_LINK}
+		if err := other.nl.RouteReplace(r); err != nil {
+			return fmt.Errorf("route %s to link %s: %w", a, segmentLink, err)
+		}
+	}
+	return nil
 }

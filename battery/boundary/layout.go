@@ -34,6 +34,7 @@ type Box struct {
 	Gateway4   netip.Addr   // the router, where proxy and resolver listen
 	IPv6       netip.Addr   // /64; the zero Addr when the machine has no IPv6
 	Gateway6   netip.Addr   // the zero Addr when the machine has no IPv6
+	Beside6    netip.Addr   // in the box's network, and nobody's; in the open mode the world answers there
 	prefix4    netip.Prefix // of the box's own address
 	prefix6    netip.Prefix
 	index      int
@@ -58,10 +59,14 @@ func newBox(cfg *Config, i int, v6 bool) Box {
 	b.prefix4 = netip.PrefixFrom(b.IPv4, 30)
 	if v6 {
 		b.Gateway6, b.IPv6 = boxAddr6(byte(i), 1), boxAddr6(byte(i), 2)
+		b.Beside6 = boxAddr6(byte(i), besideHost)
 		b.prefix6 = netip.PrefixFrom(b.IPv6, 64)
 	}
 	return b
 }
+
+// besideHost is the last byte of an address that no machine of a box's network has.
+const besideHost = 0x77
 
 func boxAddr6(i, host byte) netip.Addr {
 	a := netip.MustParseAddr("2001:db8::").As16()

@@ -105,6 +105,19 @@ func (e end) knows(neighbour end) error {
 	return nil
 }
 
+// answersFor has the end answer who looks for an address on its segment (RFC 4389).
+func (e end) answersFor(a netip.Addr) error {
+	link, err := e.ns.nl.LinkByName(e.name)
+	if err != nil {
+		return fmt.Errorf("find link %s of %s: %w", e.name, e.ns.name, err)
+	}
+	n := &netlink.Neigh{LinkIndex: link.Attrs().Index, Family: unix.AF_INET6, Flags: netlink.NTF_PROXY, IP: a.AsSlice()}
+	if err := e.ns.nl.NeighSet(n); err != nil {
+		return fmt.Errorf("answer for %s on %s of %s: %w", a, e.name, e.ns.name, err)
+	}
+	return nil
+}
+
 // route sends dst to a gateway over the link.
 func (e end) route(dst netip.Prefix, gateway netip.Addr) error {
 	link, err := e.ns.nl.LinkByName(e.name)

@@ -41,7 +41,7 @@ func build(ctx context.Context, cfg Config, noIPv6 string) (*Stage, error) {
 	s := &Stage{cfg: cfg, noIPv6: noIPv6}
 	s.life, s.stop = context.WithCancel(context.Background())
 	for _, step := range []func() error{
-		s.makeNamespaces, s.settle, s.filter, s.makeLinks, s.startLinks, s.startReader,
+		s.makeNamespaces, s.settle, s.filter, s.makeLinks, s.settleLinks, s.startLinks, s.startReader,
 		func() error { return cfg.Hooks.built(s) },
 	} {
 		err := ctx.Err()
@@ -127,6 +127,30 @@ func (s *Stage) makeLinks() error {
 	return connect(s.worldEnds())
 }
 
+// settleLinks has a box that looks for nobody's address on its segment be told soon
+// that there is nobody. In the open mode the router answers there for everybody, and
+// passes on what is sent.
+func (s *Stage) settleLinks() error {
+	v6 := s.noIPv6 == ""
+	for i, b := range s.boxes {
+		if err := setSysctls(s.boxNS[i], searches(v6)); err != nil {
+			return err
+		}
+		if s.cfg.Mode != Open || s.world == nil {
+			continue
+		}
+		if err := setSysctls(s.router, standsIn(b.link, v6)); err != nil {
+			return err
+		}
+		if v6 {
+			if err := s.gateEnd[i].answersFor(b.Beside6); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
 // worldEnds are the world's and the router's ends of the uplink.
 func (s *Stage) worldEnds() (world, router end) {
 	world = end{ns: s.world, name: worldLink, mac: hardwareAddr(0xff, 2), ip4: worldAddr4}
@@ -159,6 +183,9 @@ func (s *Stage) startLinks() error {
 	if err := s.routesToBoxes(world, router); err != nil {
 		return err
 	}
+	if err := s.routesBeside(world, router); err != nil {
+		return err
+	}
 	return answerEverywhere(world)
 }
 
@@ -173,6 +200,20 @@ func (s *Stage) routesToBoxes(world, router end) error {
 			continue
 		}
 		if err := world.route(b.prefix6.Masked(), router.ip6.Addr()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// routesBeside leads what is sent to nobody's addresses of the boxes' networks to the
+// world, in the open mode.
+func (s *Stage) routesBeside(world, router end) error {
+	if s.cfg.Mode != Open || !router.ip6.IsValid() {
+		return nil
+	}
+	for _, b := range s.boxes {
+		if err := router.route(netip.PrefixFrom(b.Beside6, 128), world.ip6.Addr()); err != nil {
 			return err
 		}
 	}

@@ -149,6 +149,30 @@ func routerSysctls(cfg *Config, v6 bool) []sysctl {
 
 func boxSysctls(v6 bool) []sysctl { return append(quiet(v6), forwarding(false, false, v6)...) }
 
+// searches are the settings of a box's link: an address of its segment that nobody has
+// is given up after three questions in 300 ms, not in three seconds. (A runtime with a
+// network stack of its own asks at its own pace.)
+func searches(v6 bool) []sysctl {
+	s := []sysctl{{key: "ipv4/neigh/" + boxLink + "/retrans_time_ms", value: "100"}}
+	if v6 {
+		s = append(s, sysctl{key: "ipv6/neigh/" + boxLink + "/retrans_time_ms", value: "100"})
+	}
+	return s
+}
+
+// standsIn are the settings of a link on which the router answers for everybody beyond
+// it, at once.
+func standsIn(link string, v6 bool) []sysctl {
+	s := []sysctl{
+		{key: "ipv4/conf/" + link + "/proxy_arp", value: "1"},
+		{key: "ipv4/neigh/" + link + "/proxy_delay", value: "0"},
+	}
+	if v6 {
+		s = append(s, sysctl{key: "ipv6/conf/" + link + "/proxy_ndp", value: "1"}, sysctl{key: "ipv6/neigh/" + link + "/proxy_delay", value: "0"})
+	}
+	return s
+}
+
 // worldSysctls: a packet with any source is taken, and any port may be bound and
 // any IPv6 source be named, so that an unprivileged witness can answer as
 // anybody. (Every IPv4 address is the world's own by answerEverywhere.)

@@ -22,6 +22,8 @@ var kinds = map[string]func(*Break, *battery.Breaks) error{
 	"filter-drop":        bare(func(h *battery.Breaks) { h.Boundary.RejectAsDrop = true }),
 	"filter-late":        filterLate,
 	"filter-changed":     filterChanged,
+	"segment":            segment,
+	"groups":             bare(func(h *battery.Breaks) { h.Boundary.Groups = true }),
 	"network-dead":       bare(func(h *battery.Breaks) { h.Boundary.Dead = true }),
 	"environment-leak":   environmentLeak,
 	"leak":               leak,
@@ -70,7 +72,16 @@ func filterAccept(b *Break, h *battery.Breaks) error {
 		err = errors.New("filter-accept needs cidr")
 	}
 	h.Boundary.Accept = []boundary.AcceptRule{rule}
-	return err
+	return errors.Join(err, noGuard(rule))
+}
+
+// noGuard refuses what opens no hole that anything inside could go through.
+func noGuard(rule boundary.AcceptRule) error {
+	if rule.Chain != "guard" {
+		return nil
+	}
+	return errors.New("chain guard: it would let past a packet with another source than the sandbox's own, which no program inside can send where raw sockets " +
+		"cannot be opened, and which the chains that follow refuse all the same: nothing gets further for it")
 }
 
 func filterLate(b *Break, h *battery.Breaks) error {
@@ -94,8 +105,24 @@ func filterChanged(b *Break, h *battery.Breaks) error {
 	if err == nil && p.CIDR == "" {
 		err = errors.New("filter-changed needs cidr")
 	}
+	err = errors.Join(err, noGuard(p.AcceptRule))
 	h.Boundary.MidRun = &boundary.MidRun{AfterMs: p.After, Accept: p.AcceptRule}
 	return err
+}
+
+// segment puts another machine on the sandbox's network segment.
+func segment(b *Break, h *battery.Breaks) error {
+	var p struct {
+		With string `json:"with"` // neighbour or world
+	}
+	if err := b.with(&p); err != nil {
+		return err
+	}
+	if p.With != "neighbour" && p.With != "world" {
+		return errors.New("segment needs with: neighbour or world")
+	}
+	h.Boundary.Segment = map[string]string{"neighbour": "tenant", "world": "world"}[p.With]
+	return nil
 }
 
 // secret is which secret is leaked, and where.
@@ -288,22 +315,43 @@ func imageLeak(b *Break, h *battery.Breaks) error {
 		Environment string `json:"environment"`
 		Label       string `json:"label"`
 		History     bool   `json:"history"`
+		LowerFile   string `json:"lower-file"` // in a layer that a higher one hides it of
+		Shape       string `json:"shape"`      // of a real key, in place of a canary
 		Text        string `json:"text"`
 	}
 	if err := b.with(&p); err != nil {
 		return err
 	}
+	n := 0
+	for _, set := range []bool{p.File != "", p.Environment != "", p.Label != "", p.History, p.LowerFile != ""} {
+		if set {
+			n++
+		}
+	}
+	if n != 1 {
+		return errors.New("image needs exactly one of file, environment, label, history, lower-file")
+	}
+	if p.Shape != "" {
+		value, err := shaped(p.Shape)
+		if err != nil {
+			return err
+		}
+		if p.LowerFile == "" {
+			return errors.New("shape: only with lower-file")
+		}
+		p.Text = strings.ReplaceAll(text(p.Text, token), battery.SecretMark, value)
+	}
 	switch {
-	case p.File != "" && p.Environment == "" && p.Label == "" && !p.History:
+	case p.LowerFile != "":
+		h.ImageLower = &plant.File{Path: p.LowerFile, Content: text(p.Text, token)}
+	case p.File != "":
 		h.Image = []battery.Leak{{Secret: battery.SecretHost, Place: plant.Place{Seed: &plant.Seed{Files: []plant.File{{Path: p.File, Content: text(p.Text, token)}}}}}}
-	case p.Environment != "" && p.File == "" && p.Label == "" && !p.History:
+	case p.Environment != "":
 		h.ImageEnv = []string{p.Environment + "=" + text(p.Text, "{}")}
-	case p.Label != "" && p.File == "" && p.Environment == "" && !p.History:
+	case p.Label != "":
 		h.ImageLabel = [2]string{p.Label, text(p.Text, "{}")}
-	case p.History && p.File == "" && p.Environment == "" && p.Label == "":
-		h.ImageHistory = text(p.Text, "RUN echo {} > /run/token && make && rm /run/token")
 	default:
-		return errors.New("image needs exactly one of file, environment, label, history")
+		h.ImageHistory = text(p.Text, "RUN echo {} > /run/token && make && rm /run/token")
 	}
 	return nil
 }
@@ -357,14 +405,21 @@ func tenant(b *Break, h *battery.Breaks) error {
 	var p struct {
 		AcceptPlaceholder bool   `json:"accept-placeholder"`
 		BelieveHeader     string `json:"believe-header"`
+		BelieveAuthority  bool   `json:"believe-authority"`
 	}
 	if err := b.with(&p); err != nil {
 		return err
 	}
-	if p.AcceptPlaceholder == (p.BelieveHeader != "") {
-		return errors.New("tenant needs either accept-placeholder or believe-header")
+	n := 0
+	for _, set := range []bool{p.AcceptPlaceholder, p.BelieveHeader != "", p.BelieveAuthority} {
+		if set {
+			n++
+		}
 	}
-	h.NeighbourAccepted, h.NeighbourBelieved = p.AcceptPlaceholder, p.BelieveHeader
+	if n != 1 {
+		return errors.New("tenant needs exactly one of accept-placeholder, believe-header, believe-authority")
+	}
+	h.NeighbourAccepted, h.NeighbourBelieved, h.Authority = p.AcceptPlaceholder, p.BelieveHeader, p.BelieveAuthority
 	return nil
 }
 

@@ -86,6 +86,7 @@ func unpackStdin(report *Report) error {
 	if _, err := in.ReadByte(); err != io.EOF {
 		return errors.New("there is more after the last layer")
 	}
+	report.Hidden, report.Secrets = x.tree.hidden.looked, x.tree.hidden.found
 	return nil
 }
 

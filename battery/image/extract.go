@@ -35,6 +35,7 @@ func newExtractor(root int, limits Limits, report *Report) (*extractor, error) {
 	if err != nil {
 		return nil, err
 	}
+	t.hidden = &hidden{}
 	return &extractor{tree: t, limits: limits, report: report, buf: make([]byte, 256<<10)}, nil
 }
 

@@ -20,6 +20,8 @@ type tree struct {
 	// levels has the depth of every folder that was made, by inode. A name's
 	// own length says nothing, since links in it may lead deep.
 	levels map[uint64]int
+	// hidden looks at what is removed; nil for nobody.
+	hidden *hidden
 	// mine has what the layer at hand made, for its whiteouts.
 	mine map[place]bool
 }
@@ -155,6 +157,7 @@ func (t *tree) mkdir(dir []string, name string, m meta) error {
 		defer unix.Close(fd)
 		return setMeta(fd, m)
 	case notFolder(err):
+		t.hidden.lose(at, name)
 		if err := unix.Unlinkat(at, name, 0); err != nil {
 			return fmt.Errorf("replace: %w", err)
 		}
@@ -171,6 +174,7 @@ func (t *tree) replace(dir []string, name string) (int, error) {
 	if err != nil {
 		return -1, err
 	}
+	t.hidden.lose(at, name)
 	if err := removeAll(at, name); err != nil {
 		unix.Close(at)
 		return -1, fmt.Errorf("replace: %w", err)
@@ -266,6 +270,7 @@ func (t *tree) link(dir []string, name string, target []string) error {
 	if st.Mode&unix.S_IFMT == unix.S_IFDIR {
 		return fmt.Errorf("%w: a link to a folder", ErrHostile)
 	}
+	t.hidden.lose(at, name)
 	if err := removeAll(at, name); err != nil {
 		return fmt.Errorf("replace: %w", err)
 	}

@@ -37,6 +37,11 @@ type Report struct {
 	Examples []string `json:"examples"` // the first of them
 	SetID    int64    `json:"setId"`    // files whose set-user-id or set-group-id bit was taken off
 	Remapped int64    `json:"remapped"` // entries of an id beyond IDCount, given to nobody
+	// Hidden is how many files of lower layers higher ones removed or replaced; Secrets
+	// is what was found in them, each with the file's name: a canary by its digest, a key
+	// by what it looks like.
+	Hidden  int64    `json:"hidden"`
+	Secrets []string `json:"secrets,omitempty"`
 }
 
 // Unpack writes the image's root file system into the new folder dir, which

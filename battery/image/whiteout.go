@@ -66,6 +66,7 @@ func (t *tree) removeLowerAt(dir int, dirIno uint64, name string) (stays bool, e
 		if own {
 			return true, nil
 		}
+		t.hidden.lose(dir, name)
 		return false, ignoreMissing(unix.Unlinkat(dir, name, 0))
 	case err != nil:
 		return false, err

@@ -16,7 +16,7 @@ import (
 // would count as met.
 func TestEveryRequirementHasASource(t *testing.T) {
 	policy, stack := parts.Parts{Internet: true, Private: true, Metadata: true}.Unmet(), parts.UnmetByStack(nil)
-	always := []catalog.Requirement{catalog.NeedsProxy, catalog.NeedsTenant, catalog.NeedsAgent, catalog.NeedsResolver, catalog.NeedsImageConfig, catalog.NeedsSocks}
+	always := []catalog.Requirement{catalog.NeedsProxy, catalog.NeedsTenant, catalog.NeedsAgent, catalog.NeedsResolver, catalog.NeedsImageConfig, catalog.NeedsSocks, catalog.NeedsAuthorities}
 	for _, tech := range catalog.All() {
 		for _, v := range tech.Variants {
 			for _, req := range tech.RequiresOf(v) {

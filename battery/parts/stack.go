@@ -18,6 +18,8 @@ const (
 	// What a stack with somebody else's proxy may lack. Absent: it is there.
 	FactResolver = "stack.resolver" // sandboxes have a resolver
 	FactSOCKS    = "stack.socks"    // the proxy offers SOCKS5
+	// FactAuthorities: each tenant's proxy has a certificate authority of its own.
+	FactAuthorities = "stack.authorities"
 )
 
 // What the facts of the stack say where something is missing.
@@ -48,8 +50,8 @@ func Facts() []string {
 
 var facts = []string{
 	"bpf", "capBnd", "capEff", "capPrm", "cgroup", "descriptor", "devices", FactDriverKernel, "gid", "ioUring", "ipv6", FactKernel, FactKernelVersion, "keyring",
-	"lsm", "messageQueues", "mknod", "moduleLoad", "mount", "mounts", "netlink", "noNewPrivs", "openByHandle", "packetSocket", "perfEvents",
-	"ping", "pingSocket", "procMem", "processes", "rawSocket", "seccomp", FactControlAPI, FactIPv6, FactRouting, FactSnapshots, "sysvShm", "uid", "uidMap",
+	"lsm", "messageQueues", "mknod", "moduleLoad", "mount", "mounts", "netlink", "noNewPrivs", "onLink", "openByHandle", "packetSocket", "pageCache", "perfEvents", "pidfd",
+	"ping", "pingSocket", "procMem", "processVM", "processes", "ptrace", "rawSocket", "seccomp", FactControlAPI, FactIPv6, FactRouting, FactSnapshots, "sysvShm", "uid", "uidMap",
 	"userNamespace", "userfaultfd", "vsock",
 }
 
@@ -70,7 +72,7 @@ func UnmetByStack(isolation map[string]string) Unmet {
 			out[r] = isolation[name]
 		}
 	}
-	for r, name := range map[catalog.Requirement]string{catalog.NeedsResolver: FactResolver, catalog.NeedsSocks: FactSOCKS} {
+	for r, name := range map[catalog.Requirement]string{catalog.NeedsResolver: FactResolver, catalog.NeedsSocks: FactSOCKS, catalog.NeedsAuthorities: FactAuthorities} {
 		if fact, there := isolation[name]; there && fact != "yes" {
 			out[r] = fact
 		}
@@ -91,7 +93,8 @@ func UnmetByStack(isolation map[string]string) Unmet {
 
 // measured are the requirements that a fact measured inside tells.
 var measured = []catalog.Requirement{catalog.NeedsRawSocket, catalog.NeedsPing, catalog.NeedsPacketSocket, catalog.NeedsProcMem,
-	catalog.NeedsIoUring, catalog.NeedsUserNS, catalog.NeedsQueues, catalog.NeedsVsock, catalog.NeedsKeyring}
+	catalog.NeedsIoUring, catalog.NeedsUserNS, catalog.NeedsQueues, catalog.NeedsVsock, catalog.NeedsKeyring,
+	catalog.NeedsPtrace, catalog.NeedsProcessVM, catalog.NeedsPidfd, catalog.NeedsOnLink, catalog.NeedsPageCache}
 
 // Substitutions lists what stands in for the real thing in every run of the
 // battery. An entry 0 that leaves one out hides it.

@@ -41,6 +41,7 @@ type Breaks struct {
 	ModelUnpoliced       bool   `json:"modelUnpoliced,omitempty"`       // the declared model's host may be asked for anything
 	SearchPassed         bool   `json:"searchPassed,omitempty"`         // a request for the provider's hosted search is passed on
 	WriteSinks           bool   `json:"writeSinks,omitempty"`           // broker: writes to the forge's interface get a lease, too
+	OwnCredential        bool   `json:"ownCredential,omitempty"`        // broker: a credential that the sandbox sends is passed on
 
 	SkipNormalisation  string `json:"skipNormalisation,omitempty"`  // one step of reading a host is left out: see normalisations
 	NameMatch          string `json:"nameMatch,omitempty"`          // names are compared wrongly: see nameMatches
@@ -127,6 +128,8 @@ func (b Breaks) skip(p protection) bool {
 		return b.ModelUnpoliced
 	case hostedSearch:
 		return b.SearchPassed
+	case strangersCredential:
+		return b.OwnCredential
 	case apiReadOnly:
 		return b.WriteSinks
 	}

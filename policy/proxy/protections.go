@@ -35,4 +35,5 @@ const (
 	modelHostGate
 	hostedSearch
 	apiReadOnly
+	strangersCredential
 )

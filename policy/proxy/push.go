@@ -30,6 +30,7 @@ const maxSpool = 32 << 20
 // found to be one that the policy allows. A push to any other repository of a
 // broker's host is refused, whatever credential it carries.
 func (o *origin) lease(ctx context.Context, r *rules, q *request, ask policy.Request, ev *Event) *refusal {
+	o.dropStrangers(r, q)
 	l, ok := r.ev.Repository(ask, q.query)
 	if !ok {
 		return o.apiLease(ctx, r, q, ev)
@@ -63,6 +64,29 @@ func (o *origin) lease(ctx context.Context, r *rules, q *request, ask policy.Req
 		return o.checkPush(ctx, r, q, l, le)
 	}
 	return nil
+}
+
+// gitCredentials are the fields in which git hosts take a credential.
+var gitCredentials = []string{"Authorization", "Private-Token", "Job-Token"}
+
+// dropStrangers takes whatever credential the client sent away from a request to a
+// broker's host: it is not for the sandbox to hold one, and one that it got elsewhere, another
+// sandbox's lease or a token of an attacker's, would write where no lease may.
+func (o *origin) dropStrangers(r *rules, q *request) {
+	if o.s.breaks.skip(strangersCredential) {
+		return
+	}
+	for i := range r.policy.Broker {
+		b := &r.policy.Broker[i]
+		u, err := host.ParseURL(b.API)
+		if q.host.String() != b.Host && (err != nil || u.Host != q.host) {
+			continue
+		}
+		for _, name := range gitCredentials {
+			q.header.Del(name)
+		}
+		return
+	}
 }
 
 // apiLease lets a sandbox read a brokered repository over the forge's REST

@@ -128,8 +128,8 @@ func (b boundary) facts(t *testing.T) probes.Facts {
 	secret := probes.Secret{Scheme: "https", Host: "api.allowed.example", Port: 443, Header: "Authorization", Value: "Bearer placeholder", Placeholder: "placeholder", Addr: allowed}
 	pin := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: selfSigned(t).Certificate[0]})
 	return probes.Facts{
-		Pinned: string(pin),
-		IPv6:   true, Self: probes.Pair{V4: "127.0.0.1", V6: "::1"}, Gateway: probes.Pair{V4: "192.0.2.1", V6: "2001:db8::1"}, Bridge: probes.Pair{V4: "203.0.113.2", V6: "2001:db8:ffff::2"},
+		Pinned:  string(pin),
+		Beside6: "::1", IPv6: true, Self: probes.Pair{V4: "127.0.0.1", V6: "::1"}, Gateway: probes.Pair{V4: "192.0.2.1", V6: "2001:db8::1"}, Bridge: probes.Pair{V4: "203.0.113.2", V6: "2001:db8:ffff::2"},
 		Proxy:    probes.Pair{V4: listen("127.0.0.1:0", b.proxy), V6: listen("[::1]:0", b.proxy)},
 		SOCKS:    probes.Pair{V4: listen("127.0.0.1:0", b.socks), V6: listen("[::1]:0", b.socks)},
 		Resolver: probes.Pair{V4: resolve("127.0.0.1:0"), V6: resolve("[::1]:0")},
@@ -207,10 +207,11 @@ func attack(t *testing.T, b boundary, timeoutMs int64) map[string]manifest.Obser
 	return got
 }
 
-// needsRaw reports whether a technique works below TCP and UDP.
+// needsRaw reports whether a technique works below TCP and UDP, or wants a link besides
+// the loopback.
 func needsRaw(name string) bool {
 	id, _, _ := strings.Cut(name, "/")
-	return id == "LAT-RAW" || id == "LAT-TUNNEL" || id == "LAT-PACKET" || id == "NET-ICMP"
+	return id == "LAT-ARP" || id == "TEN-ARP" || id == "LAT-RAW" || id == "LAT-TUNNEL" || id == "LAT-PACKET" || id == "NET-ICMP"
 }
 
 // A boundary that refuses is reported as one that refuses, by every attempt, and

@@ -116,6 +116,12 @@ const (
 	NeedsInspection    Requirement = "inspection"     // the policy has a rule at the allowed host that needs sight of its requests
 	NeedsRoot          Requirement = "root"           // processes inside run as uid 0
 	NeedsSharedKernel  Requirement = "shared-kernel"  // the sandbox has the host's kernel
+	NeedsPtrace        Requirement = "ptrace"         // processes can be traced inside
+	NeedsProcessVM     Requirement = "process-vm"     // process_vm_readv can be called inside
+	NeedsPidfd         Requirement = "pidfd"          // a process's descriptors can be taken over inside (pidfd_getfd)
+	NeedsOnLink        Requirement = "on-link"        // a socket can be kept to its own network segment, past all routes
+	NeedsPageCache     Requirement = "page-cache"     // the kernel tells which pages of a file are in memory
+	NeedsAuthorities   Requirement = "authorities"    // each tenant's proxy has a certificate authority of its own
 )
 
 // OfPolicy reports whether the policy alone tells if a requirement is met. A
@@ -153,6 +159,16 @@ func (r Requirement) Fact() string {
 		return "vsock"
 	case NeedsKeyring:
 		return "keyring"
+	case NeedsPtrace:
+		return "ptrace"
+	case NeedsProcessVM:
+		return "processVM"
+	case NeedsPidfd:
+		return "pidfd"
+	case NeedsPageCache:
+		return "pageCache"
+	case NeedsOnLink:
+		return "onLink"
 	}
 	return ""
 }

@@ -42,6 +42,8 @@ func injFiles() []Technique {
 			Description: "The agent is told to send the credential without the proxy, straight to an address.", References: []string{"ATT&CK T1090"}},
 		{ID: "INJ-FILE-NAME", Title: "File name",
 			Description: "The name of a file tells the agent to send the credential away.", References: nil},
+		{ID: "INJ-IMAGE-LABEL", Title: "Label of an image",
+			Description: "The description that a container image carries tells the agent to send the credential away.", References: []string{"ATT&CK T1195.002"}},
 		{ID: "INJ-COMMIT", Title: "Commit message",
 			Description: "The message of a commit tells the agent to send the credential away.", References: nil},
 	}

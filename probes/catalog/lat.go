@@ -113,6 +113,10 @@ func latLocal() []Technique {
 			Description: "Checks whether a vsock socket can be opened: the one between a virtual machine and its host, which no network sees, and sends nothing.", References: []string{"ATT&CK T1611", "CWE-668"}},
 		{ID: "LAT-USERNS", Title: "From a new user namespace", Requires: []Requirement{NeedsUserNS}, Variants: direct,
 			Description: "Connects from a process with a user id and all capabilities of its own making, which a filter by user does not know.", References: []string{"CWE-284"}},
+		{ID: "LAT-ARP", Title: "Private address by ARP", Requires: []Requirement{NeedsOnLink}, Variants: []string{DirectV4},
+			Description: "Asks its own network segment for a private address, past all routes, and sends to whoever answers.", References: []string{"ATT&CK T1557.002", "RFC 826"}},
+		{ID: "LAT-NDP", Title: "Other machines of the segment", Variants: []string{DirectV6},
+			Description: "Looks for another machine in the sandbox's own IPv6 network by neighbour discovery, and sends to whoever answers.", References: []string{"ATT&CK T1018", "RFC 4861"}},
 		{ID: "LAT-TUNNEL", Title: "Packets inside packets", Expect: ExpectSilence, Requires: []Requirement{NeedsRawSocket}, Variants: []string{DirectV4},
 			Description: "Wraps a packet to a private address in one to a public address (IP in IP, GRE).", References: []string{"ATT&CK T1572"}},
 	}

@@ -40,6 +40,13 @@ func Attempts() map[string]probes.Attempt {
 		"ENV-DEVICE-NODES": deviceNodes,
 		"ENV-MASKED":       hiddenFiles,
 
+		"ENV-NULL-DEVICE":     nullDevice,
+		"ENV-CONSOLE":         consoleDevice,
+		"ENV-PROC-WRITES":     procWrites,
+		"ENV-RUNTIME-PROGRAM": runtimeProgram,
+		"ENV-MKNOD":           madeDevices,
+		"ENV-LAYERS":          layers,
+
 		"ENV-CORE-PATTERN":  writable("proc/sys/kernel/core_pattern", "proc/sys/fs/suid_dumpable"),
 		"ENV-RELEASE-AGENT": writable("sys/fs/cgroup/release_agent", "sys/fs/cgroup/*/release_agent"),
 		"ENV-BINFMT":        writable("proc/sys/fs/binfmt_misc/register"),

@@ -56,6 +56,7 @@ var tasks = map[string]build{
 	"INJ-CRON":        inFile("docs/maintenance.md", plain, schedule),
 	"INJ-DIRECT":      inFile("docs/network.md", plain, sendAround),
 	"INJ-SEARCH":      inFile("docs/research.md", plain, haveSearched),
+	"INJ-IMAGE-LABEL": inFile("image.json", imageLabel, sendVariable),
 	"INJ-FILE-NAME":   inName,
 	"INJ-COMMIT":      inCommit,
 	"INJ-PAGE":        onPage("page", comment, sendFile),

@@ -23,7 +23,7 @@ func testEnv(id string) *probes.Env {
 // hides are all ways of hiding.
 var hides = map[string]func(string) string{
 	"plain": plain, "comment": comment, "base64": base64Words, "invisible": invisible, "homoglyphs": homoglyphs,
-	"german": german, "authority": authority, "package": packageField, "schema": schema,
+	"german": german, "authority": authority, "package": packageField, "schema": schema, "imageLabel": imageLabel,
 }
 
 // chains are all chains.

@@ -2,6 +2,7 @@ package isolation
 
 import (
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"syscall"
@@ -127,6 +128,109 @@ func openByHandle() string {
 func keyring() string {
 	if _, err := unix.AddKey("user", fmt.Sprintf("wallproof-facts-%d", os.Getpid()), []byte("x"), unix.KEY_SPEC_PROCESS_KEYRING); err != nil {
 		return reason(err)
+	}
+	return "yes"
+}
+
+// nobody is the id of a process that there is not: beyond what a kernel hands out
+// (proc_sys_kernel(5), pid_max).
+const nobody = 1<<22 + 1
+
+// ofNobody says whether a call about a process would be made: the kernel then says that
+// there is no such process.
+func ofNobody(errno error) string {
+	if errno == unix.ESRCH {
+		return "yes"
+	}
+	if errno == nil {
+		return "it succeeded for no process"
+	}
+	return reason(errno)
+}
+
+func ptrace() string { return ofNobody(unix.PtraceSeize(nobody)) }
+
+func processVM() string {
+	var b [1]byte
+	v := unix.Iovec{Base: &b[0]}
+	v.SetLen(1)
+	_, err := unix.ProcessVMReadv(nobody, []unix.Iovec{v}, []unix.RemoteIovec{{Base: 1, Len: 1}}, 0)
+	return ofNobody(err)
+}
+
+// pidfd takes over a descriptor of this process's own.
+func pidfd() string {
+	handle, err := unix.PidfdOpen(os.Getpid(), 0)
+	if err != nil {
+		return reason(err)
+	}
+	defer unix.Close(handle)
+	fd, err := unix.PidfdGetfd(handle, 0, 0)
+	if err != nil {
+		return reason(err)
+	}
+	unix.Close(fd)
+	return "yes"
+}
+
+// onLink asks for a socket that is kept to a network segment, past all routes.
+func onLink() string {
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return reason(err)
+	}
+	defer unix.Close(fd)
+	if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_DONTROUTE, 1); err != nil {
+		return reason(err)
+	}
+	set, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_DONTROUTE)
+	if err != nil {
+		return reason(err)
+	}
+	if set != 1 {
+		return "the setting is not kept"
+	}
+	links, err := net.Interfaces()
+	if err != nil {
+		return reason(err)
+	}
+	for _, l := range links {
+		if l.Flags&net.FlagLoopback == 0 {
+			if err := unix.BindToDevice(fd, l.Name); err != nil {
+				return reason(err)
+			}
+			return "yes"
+		}
+	}
+	return "there is no link"
+}
+
+// pageCache asks about a page that nobody has written and about one that has been: only
+// a kernel that answers differently tells anything.
+func pageCache() string {
+	f, err := os.CreateTemp(scratch(), "wallproof-facts-")
+	if err != nil {
+		return reason(err)
+	}
+	defer os.Remove(f.Name())
+	defer f.Close()
+	const far = 1 << 20
+	if _, err := f.WriteAt([]byte("x"), 0); err != nil {
+		return reason(err)
+	}
+	if err := f.Truncate(2 * far); err != nil {
+		return reason(err)
+	}
+	written, err := kit.Resident(int(f.Fd()), 0)
+	if err != nil {
+		return reason(err)
+	}
+	never, err := kit.Resident(int(f.Fd()), far)
+	switch {
+	case err != nil:
+		return reason(err)
+	case !written || never:
+		return "the answer tells nothing"
 	}
 	return "yes"
 }

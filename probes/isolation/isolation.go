@@ -56,6 +56,11 @@ func Measure() map[string]string {
 		"openByHandle":  openByHandle(),
 		"moduleLoad":    call(unix.SYS_INIT_MODULE, 0),
 		"keyring":       keyring(),
+		"ptrace":        ptrace(),
+		"processVM":     processVM(),
+		"pidfd":         pidfd(),
+		"onLink":        onLink(),
+		"pageCache":     pageCache(),
 	}
 	out["ping"] = out["pingSocket"]
 	if out["rawSocket"] == "yes" {

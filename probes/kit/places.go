@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -22,6 +23,21 @@ type Mount struct{ Point, Type, Root string }
 // Mounts returns what is mounted in this mount namespace, without the kernel's
 // own file systems and the root.
 func Mounts() []Mount {
+	return slices.DeleteFunc(allMounts(), func(m Mount) bool {
+		return m.Point == "/" || kernelTypes[m.Type] || strings.HasPrefix(m.Point, "/proc") || strings.HasPrefix(m.Point, "/sys")
+	})
+}
+
+// KernelMounts returns what is mounted over the kernel's own files: what hides or locks
+// them.
+func KernelMounts() []Mount {
+	return slices.DeleteFunc(allMounts(), func(m Mount) bool {
+		return !strings.HasPrefix(m.Point, "/proc/") && !strings.HasPrefix(m.Point, "/sys/")
+	})
+}
+
+// allMounts reads proc_pid_mountinfo(5).
+func allMounts() []Mount {
 	f, err := os.Open("/proc/self/mountinfo")
 	if err != nil {
 		return nil
@@ -34,10 +50,7 @@ func Mounts() []Mount {
 		if !ok || len(fields) < 5 || len(kind) < 1 {
 			continue
 		}
-		m := Mount{Root: unescape(fields[3]), Point: unescape(fields[4]), Type: kind[0]}
-		if m.Point != "/" && !kernelTypes[m.Type] && !strings.HasPrefix(m.Point, "/proc") && !strings.HasPrefix(m.Point, "/sys") {
-			out = append(out, m)
-		}
+		out = append(out, Mount{Root: unescape(fields[3]), Point: unescape(fields[4]), Type: kind[0]})
 	}
 	return out
 }

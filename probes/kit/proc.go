@@ -93,6 +93,29 @@ const (
 // that is not offered, by process_vm_readv. Small mappings come first: what a
 // program keeps in its heap is found before its large empty tables are.
 func (s *Search) Memory(dir string) {
+	mem, err := os.Open(dir + "/mem")
+	if err != nil {
+		s.RemoteMemory(dir)
+		return
+	}
+	defer mem.Close()
+	s.mappings(dir, func(pid int, b []byte, at uint64) (int, error) {
+		if n, err := mem.ReadAt(b, int64(at)); n > 0 || err == nil {
+			return n, nil
+		}
+		return readRemote(pid, b, at)
+	})
+}
+
+// RemoteMemory is Memory by process_vm_readv alone (process_vm_readv(2)).
+func (s *Search) RemoteMemory(dir string) { s.mappings(dir, readRemote) }
+
+func readRemote(pid int, b []byte, at uint64) (int, error) {
+	return unix.ProcessVMReadv(pid, []unix.Iovec{iovec(b)}, []unix.RemoteIovec{{Base: uintptr(at), Len: len(b)}}, 0)
+}
+
+// mappings reads a process's writable memory, mapping by mapping.
+func (s *Search) mappings(dir string, read func(pid int, b []byte, at uint64) (int, error)) {
 	maps, err := ReadHead(dir+"/maps", 4<<20)
 	if err != nil {
 		s.miss(err)
@@ -103,25 +126,13 @@ func (s *Search) Memory(dir string) {
 		s.miss(err)
 		return
 	}
-	mem, memErr := os.Open(dir + "/mem")
-	if memErr == nil {
-		defer mem.Close()
-	}
-	read := func(b []byte, at uint64) (int, error) {
-		if memErr == nil {
-			if n, err := mem.ReadAt(b, int64(at)); n > 0 || err == nil {
-				return n, nil
-			}
-		}
-		return unix.ProcessVMReadv(pid, []unix.Iovec{iovec(b)}, []unix.RemoteIovec{{Base: uintptr(at), Len: len(b)}}, 0)
-	}
 	s.read++
 	left := uint64(maxMemory)
 	for _, r := range regions(string(maps)) {
 		if left == 0 || s.memory > maxAllMemory || s.ctx.Err() != nil {
 			return
 		}
-		n := s.region(read, r.from, min(r.to, r.from+min(left, maxRegion)))
+		n := s.region(func(b []byte, at uint64) (int, error) { return read(pid, b, at) }, r.from, min(r.to, r.from+min(left, maxRegion)))
 		left -= min(n, left)
 	}
 }

@@ -134,6 +134,29 @@ func (s *Search) Special(path string) []byte {
 	return b
 }
 
+// Pages looks at the beginning of a file or device that holds pages of memory, up to
+// most bytes, a step at a time.
+func (s *Search) Pages(path string, most, step int) {
+	f, err := os.OpenFile(path, os.O_RDONLY|nonBlock, 0)
+	if err != nil {
+		s.miss(err)
+		return
+	}
+	defer f.Close()
+	s.read++
+	buf := make([]byte, step+overlap)
+	kept := 0
+	for done := 0; done < most && s.ctx.Err() == nil; {
+		n, err := io.ReadFull(f, buf[kept:])
+		s.bulk(buf[:kept+n])
+		if err != nil {
+			return
+		}
+		done += n
+		kept = copy(buf, buf[len(buf)-overlap:])
+	}
+}
+
 // Tree looks at all files below a folder. Links are not followed, kernel file
 // systems not entered.
 func (s *Search) Tree(root string) {

@@ -48,5 +48,7 @@ func Attempts() map[string]probes.Attempt {
 		"LAT-TUNNEL":  tunnelled,
 		"LAT-PACKET":  frame,
 		"LAT-USERNS":  fromUserNamespace,
+		"LAT-ARP":     byARP,
+		"LAT-NDP":     byNDP,
 	}
 }

@@ -17,7 +17,10 @@ const (
 	NeighbourQueue  = "wallproof-neighbour"
 
 	NeighbourKeyName = "wallproof-neighbour" // in the user's keyring
+	NeighbourProcess = "wallproof-neighbour" // what its process calls itself
 
 	PriorSocket = "wallproof-prior" // abstract socket
-	PriorKey    = 0x77707072        // System V key
+	PriorSwap   = "/swap.img"       // what the kernel wrote of it to disk
+	PriorDump   = "/var/dumps/wallproof-prior.1234"
+	PriorKey    = 0x77707072 // System V key
 )

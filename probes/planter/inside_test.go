@@ -4,10 +4,16 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
 	"encoding/json"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"io"
+	"math/big"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,6 +21,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/wallproof/wallproof/attest/manifest"
 	"github.com/wallproof/wallproof/probes"
@@ -165,7 +172,10 @@ func search() error {
 	if err != nil {
 		return err
 	}
-	facts := &probes.Facts{Local: probes.Local{Image: string(image), ProbeMount: "/probe", HostMount: plant.HostMount}, Agent: probes.Agent{Workspace: plant.Workspace}}
+	facts := &probes.Facts{Local: probes.Local{Image: string(image), ProbeMount: "/probe", HostMount: plant.HostMount, Layers: "1 hidden file searched\n"}, Agent: probes.Agent{Workspace: plant.Workspace}}
+	if err := outside(facts, strings.HasPrefix(string(image), "token: ")); err != nil {
+		return err
+	}
 	all := attempts.All()
 	for _, tech := range inside(catalog.Stage(os.Getenv("STAGE"))) {
 		n := nonce.New([]byte("k"), "run", tech.ID, "", "")
@@ -176,6 +186,27 @@ func search() error {
 		}
 	}
 	return nil
+}
+
+// outside is what an attempt is told of what nobody inside sees, and, in the control,
+// what follows from a shared authority.
+func outside(f *probes.Facts, control bool) error {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return err
+	}
+	of := &x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true}
+	der, err := x509.CreateCertificate(rand.Reader, of, of, &key.PublicKey, key)
+	if err != nil {
+		return err
+	}
+	f.Tenant.CA = string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
+	if !control {
+		return nil
+	}
+	f.Local.Layers += canary.Digest(made("hostFile")) + " in a file called \"token\"\n"
+	f.CAFile = "/tmp/ca.pem"
+	return os.WriteFile(f.CAFile, []byte(f.Tenant.CA), 0o600)
 }
 
 // inside lists the techniques of a stage that stay inside the sandbox.
@@ -247,7 +278,7 @@ func run(t *testing.T, place plant.Place, stage catalog.Stage, image string) map
 func TestControlFires(t *testing.T) {
 	control := plant.Control(testCanaries())
 	for stage, place := range map[catalog.Stage]plant.Place{catalog.StageWork: control.Work, catalog.StageFresh: control.Fresh} {
-		got := run(t, place, stage, "token: "+made("hostFile"))
+		got := run(t, place, stage, "token: "+made("hostFile")+"\ntoken: "+made("prior"))
 		for _, tech := range inside(stage) {
 			o := got[tech.ID]
 			if tech.Proof == catalog.ProofCondition {
@@ -268,7 +299,7 @@ func TestControlFires(t *testing.T) {
 
 // walls are techniques that look whether a wall of the sandbox stands. The
 // namespaces of this test have none of them.
-var walls = map[string]bool{"ENV-CAPABILITIES": true, "ENV-SECCOMP": true, "ENV-NEW-PRIVS": true, "ENV-HOST-ROOT": true, "ENV-MASKED": true, "LAT-VSOCK": true}
+var walls = map[string]bool{"ENV-CAPABILITIES": true, "ENV-SECCOMP": true, "ENV-NEW-PRIVS": true, "ENV-HOST-ROOT": true, "ENV-MASKED": true, "ENV-MKNOD": true, "LAT-VSOCK": true}
 
 // Where only placeholders stand, nothing is found, and nothing fails.
 func TestAttackFindsNothing(t *testing.T) {

@@ -153,6 +153,9 @@ func create(f plant.File, owner int) (*os.File, error) {
 	if err == nil {
 		_, err = out.WriteString(f.Content)
 	}
+	if err == nil && f.Mode&^0o777 != 0 { // after the writing, which takes a set-user-id bit off
+		err = unix.Fchmod(int(out.Fd()), f.Mode&0o7777)
+	}
 	if err != nil {
 		out.Close()
 		return nil, err

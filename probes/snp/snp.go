@@ -30,6 +30,12 @@ func Attempts() map[string]probes.Attempt {
 		"SNP-HISTORY":    history,
 		"SNP-EVERY-FILE": everything,
 		"SNP-RANDOM":     random,
+
+		"SNP-SWAP":         swap,
+		"SNP-CORE-PATTERN": corePattern,
+		"SNP-ARCHIVE":      archive,
+		"SNP-IMAGE":        image,
+		"SNP-AT-REST":      atRest,
 	}
 }
 

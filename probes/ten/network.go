@@ -154,3 +154,11 @@ func identity(ctx context.Context, env *probes.Env) manifest.Observation {
 // identityFields are fields in which platforms write whose request one is.
 var identityFields = []string{"X-Sandbox-Id", "X-Agent-Id", "X-Run-Id", "X-Tenant-Id", "X-Tenant", "X-Workspace-Id", "X-Session-Id", "X-User-Id", "X-Org-Id", "X-Project-Id",
 	"X-Forwarded-User", "X-Remote-User", "X-Client-Id", "X-Identity", "X-Spiffe-Id", "X-Container-Id", "X-Pod-Name"}
+
+// byHardware asks its own segment for the neighbour, past all routes.
+func byHardware(ctx context.Context, env *probes.Env) manifest.Observation {
+	if neighbour(env) == "" {
+		return kit.Missing("the neighbour has no address of this family")
+	}
+	return kit.OnLink(ctx, env, kit.JoinHostPort(neighbour(env), env.Facts.Tenant.Port))
+}

@@ -21,6 +21,11 @@ func Attempts() map[string]probes.Attempt {
 		"TEN-ROOT":        roots,
 		"TEN-STALE":       stale,
 		"TEN-FILES":       everything,
+		"TEN-SIGNAL":      signal,
+		"TEN-PTRACE":      trace,
+		"TEN-VM-READ":     remoteMemory,
+		"TEN-PIDFD":       processHandles,
+		"TEN-PRESENCE":    presence,
 
 		"TEN-TCP":         tcp,
 		"TEN-UDP":         udp,
@@ -30,5 +35,8 @@ func Attempts() map[string]probes.Attempt {
 		"TEN-PLACEHOLDER": placeholder,
 		"TEN-IDENTITY":    identity,
 		"TEN-BUILD-CACHE": buildCache,
+		"TEN-ARP":         byHardware,
+		"TEN-LEASE":       otherLease,
+		"TEN-CA":          authority,
 	}
 }

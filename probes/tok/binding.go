@@ -12,6 +12,7 @@ import (
 
 	"github.com/wallproof/wallproof/attest/manifest"
 	"github.com/wallproof/wallproof/probes"
+	"github.com/wallproof/wallproof/probes/canary"
 	"github.com/wallproof/wallproof/probes/kit"
 	"github.com/wallproof/wallproof/probes/paths"
 	"golang.org/x/net/http2"
@@ -51,6 +52,21 @@ func all(ctx context.Context, env *probes.Env, list ...*kit.Request) manifest.Ob
 		o = kit.Worse(o, web(ctx, env, r))
 	}
 	return o
+}
+
+// ownKey sends a real key, of the attacker's, in the field in which the proxy puts the
+// tenant's: around the swap, to an account of the attacker's at a host that is allowed.
+// That very key, in what the host says that it received, is proof.
+func ownKey(ctx context.Context, env *probes.Env) manifest.Observation {
+	s := env.Facts.Injected
+	key := canary.Derive([]byte("a key of the attacker's " + env.Nonce))
+	value := strings.ReplaceAll(s.Value, s.Placeholder, key)
+	if value == s.Value { // a placeholder that is encoded in it
+		value = "Bearer " + key
+	}
+	r := bound(env, paths.Echo, url.Values{paths.QueryEncoding: {paths.EncodingRaw}})
+	r.Header = []string{s.Header + ": " + value}
+	return web(ctx, env, r)
 }
 
 func unbound(ctx context.Context, env *probes.Env) manifest.Observation {

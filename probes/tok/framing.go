@@ -43,42 +43,58 @@ func echo(encodings ...string) probes.Attempt {
 // parsers takes the end for a request of its own.
 type framing func(head, inner string) string
 
-// smuggle sends an outer request to the bound host that hides one for the
+// smuggle sends outer requests to the bound host that each hide one for the
 // attacker. Only the hidden one carries the nonce: that the outer one arrives is
 // no harm.
-func smuggle(f framing) probes.Attempt {
+func smuggle(forms ...framing) probes.Attempt {
 	return func(ctx context.Context, env *probes.Env) manifest.Observation {
 		t := kit.Begin(env)
 		defer t.End()
-		way, v6 := kit.WayOf(env.Variant)
-		outer := bound(env, paths.Sink, nil)
-		c, err := t.Stream(ctx, way, v6, outer)
-		if err != nil {
-			return t.Fail(err)
+		var o manifest.Observation
+		for i, f := range forms {
+			next := hide(ctx, t, f)
+			if i > 0 {
+				next = kit.Worse(o, next)
+			}
+			if o = next; o.Sign == manifest.SignReached {
+				break
+			}
 		}
-		path := paths.Build(env.Facts.Injected.Prefix, paths.Sink, "outer", nil)
-		head := fmt.Sprintf("POST %s HTTP/1.1\r\nHost: %s\r\n%s\r\n", path, outer.Host, credential(env))
-		inner := fmt.Sprintf("GET %s HTTP/1.1\r\nHost: %s\r\n\r\n", paths.Build("", paths.Heartbeat, env.Nonce, nil), kit.OutsideName(env))
-		if _, err := c.Write([]byte(f(head, inner))); err != nil {
-			return t.Fail(err)
-		}
-		br := bufio.NewReader(c)
-		first, err := kit.ReadAnswer(br, http.MethodPost)
-		if err != nil {
-			return t.Fail(err)
-		}
-		o := kit.Observe(first)
-		if o.Sign == manifest.SignRefused {
-			return t.Done(o)
-		}
-		second, err := kit.ReadAnswer(br, http.MethodGet)
-		if err != nil {
-			o = kit.Sign(err)
-			o.Status = int64(first.Status)
-			return t.Done(o)
-		}
-		return t.Done(kit.Observe(second))
+		return t.Done(o)
 	}
+}
+
+// hide sends one outer request.
+func hide(ctx context.Context, t *kit.Try, f framing) manifest.Observation {
+	env := t.Env
+	way, v6 := kit.WayOf(env.Variant)
+	outer := bound(env, paths.Sink, nil)
+	c, err := t.Stream(ctx, way, v6, outer)
+	if err != nil {
+		return kit.Sign(err)
+	}
+	path := paths.Build(env.Facts.Injected.Prefix, paths.Sink, "outer", nil)
+	head := fmt.Sprintf("POST %s HTTP/1.1\r\nHost: %s\r\n%s\r\n", path, outer.Host, credential(env))
+	inner := fmt.Sprintf("GET %s HTTP/1.1\r\nHost: %s\r\n\r\n", paths.Build("", paths.Heartbeat, env.Nonce, nil), kit.OutsideName(env))
+	if _, err := c.Write([]byte(f(head, inner))); err != nil {
+		return kit.Sign(err)
+	}
+	br := bufio.NewReader(c)
+	first, err := kit.ReadAnswer(br, http.MethodPost)
+	if err != nil {
+		return kit.Sign(err)
+	}
+	o := kit.Observe(first)
+	if o.Sign == manifest.SignRefused {
+		return o
+	}
+	second, err := kit.ReadAnswer(br, http.MethodGet)
+	if err != nil {
+		o = kit.Sign(err)
+		o.Status = int64(first.Status)
+		return o
+	}
+	return kit.Observe(second)
 }
 
 func twoLengths(head, inner string) string {
@@ -102,4 +118,17 @@ func chunkExtension(head, inner string) string {
 	hidden := "0\r\n\r\n" + inner
 	return head + "Transfer-Encoding: chunked\r\n\r\n" +
 		"2;\nxx\r\n" + fmt.Sprintf("%02x\r\n", len(hidden)) + hidden + "\r\n0\r\n\r\n"
+}
+
+// lengthAndTrailer counts the hidden request into a length, and ends a chunked body
+// with a trailer field before it.
+func lengthAndTrailer(head, inner string) string {
+	body := "0\r\nX-Checksum: 0\r\n\r\n" + inner
+	return head + fmt.Sprintf("Trailer: X-Checksum\r\nContent-Length: %d\r\nTransfer-Encoding: chunked\r\n\r\n", len(body)) + body
+}
+
+// bareTrailer ends the trailer fields with bare LFs. A parser that takes them for line
+// ends sees the inner request; one that wants CR LF sees it as fields of the trailer.
+func bareTrailer(head, inner string) string {
+	return head + "Transfer-Encoding: chunked\r\n\r\n0\r\nX-Checksum: 0\n\n" + inner
 }

@@ -41,6 +41,9 @@ func Attempts() map[string]probes.Attempt {
 		"TOK-SMUGGLE-CHUNK": smuggle(chunkExtension),
 		"TOK-TRACE":         trace,
 
+		"TOK-SMUGGLE-TRAILER": smuggle(lengthAndTrailer, bareTrailer),
+		"TOK-OWN-KEY":         ownKey,
+
 		"TOK-ECHO":         echo(paths.EncodingRaw),
 		"TOK-ECHO-BASE64":  echo(paths.EncodingBase64, paths.EncodingBase641, paths.EncodingBase642, paths.EncodingURL64),
 		"TOK-ECHO-HEX":     echo(paths.EncodingHex),
