@@ -14,7 +14,7 @@ SLIM      := go run ./internal/tools/slim
 SLIMFLAGS := -tags urfave_cli_no_docs
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
-.PHONY: build core demo test unit e2e generate check fmt-check vet staticcheck cross wasm bench breaks clean-runs clean need-root test-runc test-hostile test-adapters test-breaks test-conformance test-site bench-proxy bench-verify stack test-stack test-pkcs11
+.PHONY: build core demo test unit e2e generate check fmt-check vet staticcheck cross wasm bench breaks breaks-sample clean-runs clean need-root test-runc test-hostile test-adapters test-breaks test-conformance test-site bench-proxy bench-verify stack test-stack test-pkcs11
 
 # The other key services that cmd/wallproof-kms has clients of, each by its scheme.
 OTHERKMS := awskms azurekms hashivault openbao
@@ -94,6 +94,13 @@ bench: need-root build ## benchmarks: judging, manifest hashing, the battery bes
 
 breaks: need-root build ## every seeded break must be noticed
 	$(BIN)/wallproof-breaks run testdata/breaks/*.yaml
+
+# Breaks of all kinds, with parameters that no file has, drawn from a seed.
+SEED ?= 1
+breaks-sample: need-root build ## N seeded breaks drawn from SEED must be noticed
+	rm -rf $(BIN)/sample
+	$(BIN)/wallproof-breaks sample --seed $(SEED) --count $(N) $(BIN)/sample >/dev/null
+	$(BIN)/wallproof-breaks run $(BIN)/sample/*.yaml
 
 N ?= 100
 DRIVER ?= gvisor

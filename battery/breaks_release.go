@@ -25,6 +25,11 @@ func (Breaks) image(*run) error                                   { return nil }
 func (Breaks) authority(*phase) string { return "" }
 func (Breaks) lower(*run) []plant.File { return nil }
 
+// unmasked: in a release build all that is written is masked.
+func (Breaks) unmasked(string) bool { return false }
+
+func (Breaks) transcripts(_ *run, masked []transcriptLine) []transcriptLine { return masked }
+
 func (Breaks) imageText(_ *phase, text string) string { return text }
 
 // any: a release build has no break.

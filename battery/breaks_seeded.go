@@ -61,6 +61,13 @@ type Breaks struct {
 	// Random is a source of random bytes, a path, whose state sandboxes restored from
 	// one snapshot have in common.
 	Random string
+	// Unmasked is what is written of a run with its secrets: "transcripts" or
+	// "observations", "" for nothing.
+	Unmasked string
+	// Over is a path of the work sandbox over which an ordinary file is mounted.
+	Over string
+	// ToolsWritable: the mount from which programs of ours are run can be written to.
+	ToolsWritable bool
 	// Control runs the control as well. Without it only an escape can be told.
 	Control bool
 }
@@ -228,10 +235,66 @@ func (b Breaks) spec(p *phase, name string, spec *sandbox.Spec) error {
 	if name == boxPrior {
 		return b.restored(p, spec)
 	}
+	if b.ToolsWritable {
+		spec.Mounts = slices.Clone(spec.Mounts)
+		for i := range spec.Mounts {
+			if m := &spec.Mounts[i]; m.Target == toolsMount {
+				m.ReadOnly = false
+				if err := giveAway(m.Source); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	if name == boxWork && b.Over != "" {
+		return b.mountOver(p, spec)
+	}
 	if name == boxWork && len(b.Share) > 0 {
 		return b.join(p, spec)
 	}
 	return nil
+}
+
+// giveAway makes the files of a folder the sandbox's own.
+func giveAway(dir string) error {
+	list, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	for _, e := range list {
+		if err := os.Chown(filepath.Join(dir, e.Name()), image.IDBase, image.IDBase); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// mountOver mounts an ordinary file over a path.
+func (b Breaks) mountOver(p *phase, spec *sandbox.Spec) error {
+	dir := filepath.Join(p.dir, "over")
+	if err := writeFiles(dir, []plant.File{{Path: "file", Content: "an ordinary file\n"}}, image.IDBase); err != nil {
+		return err
+	}
+	spec.Mounts = append(slices.Clone(spec.Mounts), sandbox.Mount{Source: filepath.Join(dir, "file"), Target: b.Over, ReadOnly: true})
+	return nil
+}
+
+func (b Breaks) unmasked(what string) bool { return b.Unmasked == what }
+
+// transcripts are those of the run as they were written, where that is broken.
+func (b Breaks) transcripts(r *run, masked []transcriptLine) []transcriptLine {
+	if !b.unmasked("transcripts") {
+		return masked
+	}
+	var out []transcriptLine
+	for _, p := range r.phases() {
+		for _, t := range p.transcripts {
+			for line := range bytes.Lines(t.data) {
+				out = append(out, transcriptLine{Phase: t.phase, Agent: t.agent, Role: "raw", Text: strings.ToValidUTF8(string(line), "?")})
+			}
+		}
+	}
+	return out
 }
 
 // restored breaks a sandbox that is restored, and the one whose snapshot it is.

@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io/fs"
 	"net/url"
@@ -45,6 +46,9 @@ func percentAll(s string) string {
 	}
 	return string(out)
 }
+
+// ErrUnredacted means that a packet holds secrets.
+var ErrUnredacted = errors.New("the packet is not fit to leave this machine")
 
 // proveRedaction searches every file of the packet for every value that must
 // not be in it, in every encoding, and shows that the search works by planting a
@@ -94,7 +98,7 @@ func proveRedaction(dir string, secrets []string, places residuePlaces, began ti
 		return nil, err
 	}
 	if proof.Hits > 0 {
-		return nil, fmt.Errorf("the packet holds %d secrets in clear or encoded; it is not fit to leave this machine", proof.Hits)
+		return nil, fmt.Errorf("%w: the packet holds %d secrets in clear or encoded", ErrUnredacted, proof.Hits)
 	}
 	if proof.Control.Found != proof.Control.Planted {
 		return nil, fmt.Errorf("the redaction proof found %d of the %d values planted as its control", proof.Control.Found, proof.Control.Planted)

@@ -342,8 +342,10 @@ func (r *run) record() (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	mask(red, control)
-	mask(red, attack)
+	if !r.opt.Breaks.unmasked("observations") {
+		mask(red, control)
+		mask(red, attack)
+	}
 	sortObservations(control)
 	sortObservations(attack)
 	if err := r.writeEvidence(red, control, attack); err != nil {
@@ -406,7 +408,7 @@ func (r *run) writeEvidence(red *redact.Redactor, control, attack []manifest.Obs
 	if err := writeLines(r.rec, "logs/proxy.jsonl", r.attack.events); err != nil {
 		return err
 	}
-	if err := writeLines(r.rec, "logs/agent.jsonl", r.transcriptLines(red)); err != nil {
+	if err := writeLines(r.rec, "logs/agent.jsonl", r.opt.Breaks.transcripts(r, r.transcriptLines(red))); err != nil {
 		return err
 	}
 	if err := writeLines(r.rec, "logs/image.jsonl", r.imageLogs(red)); err != nil {

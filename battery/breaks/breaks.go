@@ -36,6 +36,7 @@ type Break struct {
 const (
 	ExpectEscaped        = "escaped"
 	ExpectNothingBlocked = "nothing-blocked"
+	ExpectRefused        = "refused" // the run's own redaction proof refuses the packet
 )
 
 // MaxBytes bounds a break's file.
@@ -61,9 +62,9 @@ func Parse(file string, data []byte) (*Break, error) {
 	switch b.Expect {
 	case "":
 		b.Expect = ExpectEscaped
-	case ExpectEscaped, ExpectNothingBlocked:
+	case ExpectEscaped, ExpectNothingBlocked, ExpectRefused:
 	default:
-		return nil, fmt.Errorf("%s: expect: %q is neither %s nor %s", file, b.Expect, ExpectEscaped, ExpectNothingBlocked)
+		return nil, fmt.Errorf("%s: expect: %q is none of %s, %s, %s", file, b.Expect, ExpectEscaped, ExpectNothingBlocked, ExpectRefused)
 	}
 	if len(b.CaughtBy) == 0 {
 		return nil, fmt.Errorf("%s: caught-by names no technique", file)

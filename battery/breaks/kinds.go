@@ -23,6 +23,9 @@ var kinds = map[string]func(*Break, *battery.Breaks) error{
 	"filter-late":        filterLate,
 	"filter-changed":     filterChanged,
 	"segment":            segment,
+	"over":               over,
+	"tools-writable":     bare(func(h *battery.Breaks) { h.ToolsWritable = true }),
+	"unredacted":         unredacted,
 	"groups":             bare(func(h *battery.Breaks) { h.Boundary.Groups = true }),
 	"network-dead":       bare(func(h *battery.Breaks) { h.Boundary.Dead = true }),
 	"environment-leak":   environmentLeak,
@@ -44,7 +47,10 @@ func (b *Break) Hooks() (h battery.Breaks, err error) {
 	if !ok {
 		return h, fmt.Errorf("there is no kind %q; there are: %s", b.Kind, strings.Join(kindNames(), ", "))
 	}
-	h.Control = b.Expect == ExpectNothingBlocked
+	h.Control = b.Expect != ExpectEscaped
+	if (b.Kind == "unredacted") != (b.Expect == ExpectRefused) {
+		return h, errors.New("expect: refused is for the kind unredacted, and that for it")
+	}
 	return h, read(b, &h)
 }
 
@@ -122,6 +128,36 @@ func segment(b *Break, h *battery.Breaks) error {
 		return errors.New("segment needs with: neighbour or world")
 	}
 	h.Boundary.Segment = map[string]string{"neighbour": "tenant", "world": "world"}[p.With]
+	return nil
+}
+
+// over mounts an ordinary file over one that the sandbox has from its runtime.
+func over(b *Break, h *battery.Breaks) error {
+	var p struct {
+		Path string `json:"path"`
+	}
+	if err := b.with(&p); err != nil {
+		return err
+	}
+	if !strings.HasPrefix(p.Path, "/") {
+		return errors.New("over needs path")
+	}
+	h.Over = p.Path
+	return nil
+}
+
+// unredacted has a run write secrets down.
+func unredacted(b *Break, h *battery.Breaks) error {
+	var p struct {
+		What string `json:"what"`
+	}
+	if err := b.with(&p); err != nil {
+		return err
+	}
+	if p.What != "transcripts" && p.What != "observations" {
+		return errors.New("unredacted needs what: transcripts or observations")
+	}
+	h.Unmasked = p.What
 	return nil
 }
 

@@ -5,6 +5,7 @@ package breaks
 import (
 	"fmt"
 	"math/rand/v2"
+	"net/netip"
 	"strings"
 )
 
@@ -13,8 +14,9 @@ import (
 func Sample(seed uint64, n int) map[string]string {
 	s := &sampler{rand.New(rand.NewPCG(seed, 0x77616c6c))}
 	out := map[string]string{}
+	order := s.Perm(len(samples)) // a small sample is not always of the same kinds
 	for i := range n {
-		k := samples[i%len(samples)]
+		k := samples[order[i%len(order)]]
 		out[fmt.Sprintf("%03d-%s", i, k.name)] = k.make(s)
 	}
 	return out
@@ -67,6 +69,14 @@ func (s *sampler) proto() string {
 
 // private is a part of a range, with the technique that is about the range.
 func (s *sampler) private() (cidr, technique string) {
+	cidr, technique = s.part()
+	if p, err := netip.ParsePrefix(cidr); err == nil {
+		cidr = p.Masked().String()
+	}
+	return cidr, technique
+}
+
+func (s *sampler) part() (cidr, technique string) {
 	switch s.IntN(5) {
 	case 0:
 		return fmt.Sprintf("10.%d.%d.0/%d", s.IntN(256), s.IntN(256), 16+s.IntN(9)), "LAT-10"
@@ -204,6 +214,89 @@ var samples = []struct {
 	}},
 	{"encoding", func(s *sampler) string {
 		return proxyDoc("skipEncoding: "+pick(s, "json", "html", "raw", "hex", "percent"), "TOK-ECHO", "TOK-ECHO-HEX", "TOK-ECHO-PERCENT")
+	}},
+	{"proxy-switch", oneSwitch}, {"proxy-other", oneSwitch}, {"proxy-third", oneSwitch}, // it has the most to get wrong
+	{"filter-ipv6", func(s *sampler) string { return doc("filter-skip-ipv6", "", caught("NET-IPV6", "LAT-ULA")) }},
+	{"filter-no-redirect", func(s *sampler) string {
+		return doc("filter-no-redirect", "", caught("NET-TCP", "NET-HTTPS"), "expect: nothing-blocked")
+	}},
+	{"filter-silent", func(s *sampler) string {
+		return doc("filter-drop", "", caught("LAT-10", "NET-TCP"), "expect: nothing-blocked")
+	}},
+	{"filter-changed", func(s *sampler) string {
+		cidr, id := s.private()
+		return doc("filter-changed", fmt.Sprintf("after: %d, cidr: %q, proto: %s", 50+s.IntN(400), cidr, pick(s, "tcp", "udp")), caught(id, "NET-TCP"), "expect: nothing-blocked")
+	}},
+	{"network-dead", func(s *sampler) string {
+		return doc("network-dead", "", caught(pick(s, "NET-TCP", "LAT-172", "IMD-AWS-V1"), "NET-HTTP"), "expect: nothing-blocked")
+	}},
+	{"weakness", func(s *sampler) string {
+		w := pick(s, [2]string{"selective", "NET-HOSTS-EDIT"}, [2]string{"orchestrator", "TOK-PLATFORM-API"}, [2]string{"orchestrator", "TEN-BUILD-CACHE"})
+		return doc("weakness", "", "policy: "+w[0], caught(w[1]))
+	}},
+	{"segment", func(s *sampler) string {
+		w := pick(s, [3]string{"neighbour", "runc", "TEN-ARP"}, [3]string{"world", "runc", "LAT-ARP"}, [3]string{"world", pick(s, "gvisor", "runc", "runc-bare"), "LAT-NDP"})
+		return doc("segment", "with: "+w[0], "driver: "+w[1], caught(w[2]))
+	}},
+	{"groups", func(s *sampler) string {
+		return doc("groups", "", "driver: "+pick(s, "gvisor", "runc"), caught("LAT-MULTICAST"))
+	}},
+	{"over", func(s *sampler) string {
+		w := pick(s, [2]string{"/dev/null", "ENV-NULL-DEVICE"}, [2]string{"/dev/console", "ENV-CONSOLE"}, [2]string{"/proc/sys/kernel/domainname", "ENV-PROC-WRITES"}, [2]string{"/proc/self/oom_score_adj", "ENV-PROC-WRITES"})
+		return doc("over", "path: "+w[0], caught(w[1]))
+	}},
+	{"tools", func(s *sampler) string {
+		return doc("tools-writable", "", "driver: "+pick(s, "gvisor", "runc", "runc-bare"), caught("ENV-RUNTIME-PROGRAM"))
+	}},
+	{"unredacted", func(s *sampler) string {
+		return doc("unredacted", "what: "+pick(s, "transcripts", "observations"), caught(pick(s, "INJ-COMMENT", "INJ-HOMOGLYPH")), "expect: refused")
+	}},
+	{"random", func(s *sampler) string {
+		return doc("random", "path: "+pick(s, "/dev/urandom", "/dev/random"), caught("SNP-RANDOM"))
+	}},
+	{"namespace", func(s *sampler) string {
+		w := pick(s, [2]string{"pid", "TEN-PROCESS"}, [2]string{"pid", "TEN-SIGNAL"}, [2]string{"pid", "TEN-PTRACE"}, [2]string{"pid", "TEN-VM-READ"}, [2]string{"pid", "TEN-PIDFD"}, [2]string{"pid, uts", "TEN-MEMORY"},
+			[2]string{"ipc", "TEN-SYSV"}, [2]string{"ipc", "TEN-QUEUE"}, [2]string{"ipc, pid", "TEN-ROOT"})
+		return doc("namespace", "share: ["+w[0]+"]", "driver: runc-bare", caught(w[1]))
+	}},
+	{"tenant-placeholder", func(s *sampler) string { return doc("tenant", "accept-placeholder: true", caught("TEN-PLACEHOLDER")) }},
+	{"tenant-authority", func(s *sampler) string {
+		return doc("tenant", "believe-authority: true", "driver: "+pick(s, "gvisor", "runc", "runc-bare"), caught("TEN-CA"))
+	}},
+	{"memory", func(s *sampler) string {
+		w := pick(s, [3]string{"host", "work", "ENV-MEMORY"}, [3]string{"neighbour", "work", "TEN-MEMORY"}, [3]string{"prior", "restored", "SNP-MEMORY"}, [3]string{"prior", "restored", "SNP-AT-REST"})
+		return leakDoc(fmt.Sprintf("memory: true, secret: %s, sandbox: %s, text: %q", w[0], w[1], pick(s, "{}", "xx{}", "a=1\nb={}\n")), w[2])
+	}},
+	{"pipe", func(s *sampler) string {
+		return leakDoc("pipe: true, secret: prior, sandbox: "+pick(s, "fresh", "restored"), "SNP-PIPE")
+	}},
+	{"set-user-id", func(s *sampler) string {
+		return leakDoc(fmt.Sprintf("file: %s, mode: %d, secret: prior, sandbox: %s", s.path(), pick(s, 0o4755, 0o2755, 0o6711), pick(s, "fresh", "restored")), "SNP-ARCHIVE")
+	}},
+	{"agent-file", func(s *sampler) string {
+		return doc("leak", "file: /workspace/.env, secret: git, text: "+pick(s, `"GITHUB_TOKEN={}\n"`, `"{}"`)+", sandbox: agent", "policy: denylist", caught(pick(s, "INJ-BASE64", "INJ-AUTHORITY")))
+	}},
+	{"agent-environment", func(s *sampler) string {
+		return doc("environment-leak", "variable: GITHUB_TOKEN, secret: git, sandbox: agent", "policy: denylist",
+			caught(pick(s, "INJ-README", "INJ-LANGUAGE", "INJ-ZERO-WIDTH", "INJ-PACKAGE", "INJ-IMAGE", "INJ-IMAGE-LABEL", "INJ-COMMIT", "INJ-FILE-NAME", "INJ-CRON", "INJ-TOOL-SCHEMA")))
+	}},
+	{"image-history", func(s *sampler) string {
+		return doc("image", fmt.Sprintf("history: true, text: %q", "RUN "+s.word()+" --"+s.word()+"={}"), caught(pick(s, "ENV-IMAGE", "SNP-IMAGE")))
+	}},
+	{"image-lower", func(s *sampler) string {
+		return doc("image", "lower-file: "+s.path()+pick(s, "", ", shape: "+s.shape()), "driver: "+pick(s, "gvisor", "runc"), caught("ENV-LAYERS"))
+	}},
+	{"isolation", func(s *sampler) string {
+		w := pick(s, [3]string{"noSeccomp: true", "runc", "ENV-SECCOMP"}, [3]string{"newPrivileges: true", "runc", "ENV-NEW-PRIVS"}, [3]string{"newPrivileges: true", "gvisor", "ENV-NEW-PRIVS"}, [3]string{"noUserNamespace: true", "runc", "ENV-HOST-ROOT"},
+			[3]string{"makeDevices: true", "runc-bare", "ENV-MKNOD"}, [3]string{"devices: [/dev/" + pick(s, "kmsg", "mem", "vda") + "]", "runc-bare", "ENV-DEVICE-NODES"}, [3]string{"hostNamespaces: [pid]", "runc-bare", "ENV-ENVIRON"},
+			[3]string{"writable: [/proc/sys]", "runc-bare", "ENV-CORE-PATTERN"}, [3]string{"flags: [--net-raw]", "gvisor", "ENV-CAPABILITIES"})
+		return doc("driver", w[0], "driver: "+w[1], caught(w[2]))
+	}},
+	{"policy-method", func(s *sampler) string {
+		return doc("policy", fmt.Sprintf("add: {allow: [{host: pages.wallproof-demo.example, methods: [%s]}]}", pick(s, "POST", "PUT", "DELETE", "PATCH")), caught("NET-STRANGERS", "NET-METHOD"))
+	}},
+	{"policy-mode", func(s *sampler) string {
+		return doc("policy", "set: {mode: "+pick(s, "public", "denylist")+"}, remove: [allow]", caught("NET-HTTPS", "NET-STRANGERS"))
 	}},
 	{"descriptor", func(s *sampler) string {
 		return doc("descriptor", "of: "+pick(s, "file", "folder"), "driver: "+pick(s, "runc", "runc-bare"), caught("ENV-INHERITED"))

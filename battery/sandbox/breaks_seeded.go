@@ -23,6 +23,8 @@ type Breaks struct {
 	Writable []string `json:"writable,omitempty"`
 	// Devices are nodes of the host that are bound into /dev, at their own paths.
 	Devices []string `json:"devices,omitempty"`
+	// MakeDevices lets root inside make device nodes of all kinds and open them.
+	MakeDevices bool `json:"makeDevices,omitempty"`
 	// HostNamespaces are namespaces that are the host's: pid, ipc, uts, cgroup. The
 	// network's never is: no attack leaves its namespaces.
 	HostNamespaces []string `json:"hostNamespaces,omitempty"`

@@ -167,10 +167,27 @@ func (s *stand) try(ctx context.Context, b *breaks.Break) error {
 		opt.Select = &manifest.Selection{Only: b.CaughtBy}
 	}
 	start := time.Now()
-	if _, err := battery.Run(ctx, opt); err != nil {
+	_, err = battery.Run(ctx, opt)
+	if b.Expect == breaks.ExpectRefused {
+		return s.refused(b, err, time.Since(start))
+	}
+	if err != nil {
 		return err
 	}
 	return s.count(b, filepath.Join(out, "packet"), time.Since(start))
+}
+
+// refused tells whether the run refused its own packet.
+func (s *stand) refused(b *breaks.Break, err error, took time.Duration) error {
+	if err != nil && !errors.Is(err, battery.ErrUnredacted) {
+		return err
+	}
+	by, seen := "", []string{"the packet was written"}
+	if err != nil {
+		by = "the redaction proof: " + err.Error()
+	}
+	s.tell(b, by, seen, took)
+	return nil
 }
 
 // count reads the manifest and tells whether a technique that the break names
@@ -186,6 +203,12 @@ func (s *stand) count(b *breaks.Break, packet string, took time.Duration) error 
 		return err
 	}
 	by, seen := noticed(b, m.Techniques)
+	s.tell(b, by, seen, took)
+	return nil
+}
+
+// tell counts a try and prints what came of it.
+func (s *stand) tell(b *breaks.Break, by string, seen []string, took time.Duration) {
 	vector := vectorOf(b)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -199,7 +222,6 @@ func (s *stand) count(b *breaks.Break, packet string, took time.Duration) error 
 		fmt.Fprintf(s.out, "MISSED  %-34s %s\n", b.Name, strings.Join(seen, "; "))
 	}
 	s.caught[vector] = n
-	return nil
 }
 
 // failed counts a break that could not be tried.

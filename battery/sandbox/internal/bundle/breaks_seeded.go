@@ -14,6 +14,9 @@ import (
 
 func breakProcess(spec sandbox.Spec, p *specs.Process) *specs.Process {
 	b := spec.Breaks
+	if b.MakeDevices {
+		b.Capabilities = append(slices.Clone(b.Capabilities), "CAP_MKNOD")
+	}
 	if len(b.Capabilities) > 0 {
 		caps := *p.Capabilities
 		for _, set := range []*[]string{&caps.Bounding, &caps.Effective, &caps.Permitted, &caps.Inheritable, &caps.Ambient} {
@@ -42,6 +45,9 @@ func BreakSpec(spec sandbox.Spec, s *specs.Spec) *specs.Spec {
 		if slices.Contains(b.Writable, m.Destination) || slices.Contains(b.Writable, sandbox.All) && m.Destination == "/sys" {
 			s.Mounts[i].Options = slices.DeleteFunc(slices.Clone(m.Options), func(o string) bool { return o == "ro" })
 		}
+	}
+	if b.MakeDevices && s.Linux.Resources != nil {
+		s.Linux.Resources.Devices = append(s.Linux.Resources.Devices, specs.LinuxDeviceCgroup{Allow: true, Access: "rwm"})
 	}
 	for _, d := range b.Devices {
 		s.Mounts = append(s.Mounts, specs.Mount{Destination: filepath.Join("/dev", filepath.Base(d)), Type: "bind", Source: d, Options: []string{"bind", "rw"}})
