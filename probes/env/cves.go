@@ -191,4 +191,6 @@ func isDevice(st unix.Stat_t, major, minor uint32) bool {
 
 // layers: what the image's lower layers hold that its upper ones hide was looked for
 // when they were unpacked, since nobody inside sees it.
-func layers(_ context.Context, env *probes.Env) manifest.Observation { return kit.Told(env.Facts.Local.Layers) }
+func layers(_ context.Context, env *probes.Env) manifest.Observation {
+	return kit.Told(env.Facts.Local.Layers)
+}

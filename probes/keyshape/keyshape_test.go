@@ -7,12 +7,12 @@ import (
 
 func TestFind(t *testing.T) {
 	for text, want := range map[string]string{
-		"id = AKIA" + strings.Repeat("Q", 16):                    "an AWS access key",
-		"token ghp_" + strings.Repeat("a", 36):                   "a GitHub token",
-		"key: sk-ant-api03-" + strings.Repeat("b", 40):           "an OpenAI or Anthropic key",
-		"AKIAIOSFODNN7EXAMPLE":                                   "",
-		"nothing of the kind":                                    "",
-		"":                                                       "",
+		"id = AKIA" + strings.Repeat("Q", 16):          "an AWS access key",
+		"token ghp_" + strings.Repeat("a", 36):         "a GitHub token",
+		"key: sk-ant-api03-" + strings.Repeat("b", 40): "an OpenAI or Anthropic key",
+		"AKIAIOSFODNN7EXAMPLE":                         "",
+		"nothing of the kind":                          "",
+		"":                                             "",
 		"-----BEGIN PRIVATE KEY-----\n" + strings.Repeat("A", 70): "a private key",
 	} {
 		if got := Find([]byte(text)); got != want {

@@ -140,4 +140,6 @@ func image(ctx context.Context, env *probes.Env) manifest.Observation {
 }
 
 // atRest: the checkpoint's files were looked at where they lie.
-func atRest(_ context.Context, env *probes.Env) manifest.Observation { return kit.Told(env.Facts.Local.AtRest) }
+func atRest(_ context.Context, env *probes.Env) manifest.Observation {
+	return kit.Told(env.Facts.Local.AtRest)
+}
