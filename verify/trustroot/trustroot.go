@@ -2,11 +2,11 @@
 // instance: the certificate authorities, logs and timestamp authorities that a
 // keyless signature is checked against when no other root is given.
 //
-// The file is the one that release v1.10.11 of github.com/sigstore/sigstore
-// carries in pkg/tuf/repository/targets. It ages: authorities and logs are
-// added over time, and this one knows no Rekor v2 log. So its date is part of
-// every report that uses it, and a newer one, or that of a private deployment,
-// can be given instead.
+// The file is the target trusted_root.json of Sigstore's update repository as
+// release 4.0.2 of the npm package @sigstore/tuf carries it. It knows both logs of
+// the instance, of Rekor v1 and v2. It ages: authorities and logs are added over
+// time. So its date is part of every report that uses it, and a newer one, or that
+// of a private deployment, can be given instead.
 package trustroot
 
 import (
@@ -26,10 +26,10 @@ import (
 var publicGood []byte
 
 // PublicGoodDigest is the SHA-256 of the embedded file, in hex.
-const PublicGoodDigest = "4364d7724c04cc912ce2a6c45ed2610e8d8d1c4dc857fb500292738d4d9c8d2c"
+const PublicGoodDigest = "6494e21ea73fa7ee769f85f57d5a3e6a08725eae1e38c755fc3517c9e6bc0b66"
 
 // PublicGoodDate is the date of the release that the embedded file is from.
-var PublicGoodDate = time.Date(2026, time.September, 8, 0, 0, 0, 0, time.UTC)
+var PublicGoodDate = time.Date(2026, time.March, 18, 0, 0, 0, 0, time.UTC)
 
 // MaxBytes bounds a trusted root.
 const MaxBytes = 4 << 20
