@@ -181,3 +181,25 @@ func FuzzRedTeam(f *testing.F) {
 		}
 	})
 }
+
+// A field that goes on for as long as a document may be takes no time that a reader
+// would notice; in the square of its length it would take hours.
+func TestThreatModelWithoutEnd(t *testing.T) {
+	long := strings.Repeat(" x\n", MaxThreatModelBytes/3-100)
+	for name, c := range map[string]struct {
+		data string
+		ok   bool
+	}{
+		"a field of ours":    {"---\nscope: a\n" + long + "---\n", false},
+		"somebody's field":   {"---\nscope: a\ntrust-assumption: b\nprimary-asset: c\nboundary: d\nnotes: e\n" + long + "---\n", true},
+		"lines of no field":  {"---\n" + long + "---\n", false},
+		"comments for ever":  {"---\n" + strings.Repeat("#\n", MaxThreatModelBytes/2-10) + "---\n", false},
+		"names for ever":     {"---\n" + strings.Repeat("a:\n", MaxThreatModelBytes/3-10) + "---\n", false},
+		"carriage returns":   {"---\r\n" + strings.Repeat("\r\n", MaxThreatModelBytes/2-10) + "---\r\n", false},
+		"ends of a document": {strings.Repeat("---\n", MaxThreatModelBytes/4), false},
+	} {
+		if _, err := ParseThreatModel([]byte(c.data)); (err == nil) != c.ok {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

@@ -111,7 +111,11 @@ func parseFields(front string) (fields, error) {
 			if last == "" {
 				return nil, errors.New("the front matter begins with a continuation")
 			}
-			f[last] += " " + strings.TrimSpace(line)
+			// One that is too long already is refused, or is not looked at: adding to it
+			// for ever would take time in the square of its length.
+			if len(f[last]) <= maxField {
+				f[last] += " " + strings.TrimSpace(line)
+			}
 			continue
 		case line[0] == '#':
 			continue
