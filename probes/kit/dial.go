@@ -70,7 +70,7 @@ func (t *Try) note(network string, port int) {
 // socket is bound before it connects, so that its port is known even when the
 // connection is refused.
 func (t *Try) Dial(ctx context.Context, network, address string) (net.Conn, error) {
-	d := net.Dialer{Timeout: Patience, Control: func(network, _ string, c syscall.RawConn) error {
+	d := net.Dialer{Timeout: Patience, KeepAlive: -1, Control: func(network, _ string, c syscall.RawConn) error {
 		return c.Control(func(fd uintptr) {
 			t.note(network, BindAny(int(fd)))
 			if strings.HasPrefix(network, "udp") { // by default a datagram to a group passes no router

@@ -3,6 +3,8 @@ package kit
 import (
 	"bytes"
 	"cmp"
+	"context"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -10,8 +12,10 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 
+	"github.com/wallproof/wallproof/probes/canary"
 	"golang.org/x/sys/unix"
 )
 
@@ -86,86 +90,183 @@ const (
 	maxRegion    = 16 << 20
 	maxMemory    = 32 << 20
 	maxAllMemory = 96 << 20
-	memoryStep   = 1 << 20
+	memoryStep   = 256 << 10
 )
+
+// memoryID names a process for as long as it lives: pids come round again.
+type memoryID struct {
+	pid, start string
+	remote     bool // read by process_vm_readv alone
+}
+
+// memoryLook is what one look at a process's memory brought.
+type memoryLook struct {
+	once   sync.Once
+	found  []string
+	bytes  int64
+	missed error
+}
+
+// memoryLooks are the looks of this process, one a process. Several techniques
+// ask for the same memory, and to read it once more costs a sandbox more than all
+// that they do besides: it is read for the first of them, and counts for each.
+var memoryLooks sync.Map // of memoryID to *memoryLook
 
 // Memory looks at the writable memory of a process, by /proc/PID/mem or, where
 // that is not offered, by process_vm_readv. Small mappings come first: what a
-// program keeps in its heap is found before its large empty tables are.
-func (s *Search) Memory(dir string) {
-	mem, err := os.Open(dir + "/mem")
-	if err != nil {
-		s.RemoteMemory(dir)
-		return
-	}
-	defer mem.Close()
-	s.mappings(dir, func(pid int, b []byte, at uint64) (int, error) {
-		if n, err := mem.ReadAt(b, int64(at)); n > 0 || err == nil {
-			return n, nil
-		}
-		return readRemote(pid, b, at)
-	})
-}
+// program keeps in its heap is found before its large empty tables are. What no
+// page was ever made for is left out.
+func (s *Search) Memory(dir string) { s.look(dir, false) }
 
 // RemoteMemory is Memory by process_vm_readv alone (process_vm_readv(2)).
-func (s *Search) RemoteMemory(dir string) { s.mappings(dir, readRemote) }
+func (s *Search) RemoteMemory(dir string) { s.look(dir, true) }
 
 func readRemote(pid int, b []byte, at uint64) (int, error) {
 	return unix.ProcessVMReadv(pid, []unix.Iovec{iovec(b)}, []unix.RemoteIovec{{Base: uintptr(at), Len: len(b)}}, 0)
 }
 
-// mappings reads a process's writable memory, mapping by mapping.
-func (s *Search) mappings(dir string, read func(pid int, b []byte, at uint64) (int, error)) {
-	maps, err := ReadHead(dir+"/maps", 4<<20)
+// look takes what a look at a process's memory brings, its own or an earlier one's.
+func (s *Search) look(dir string, remote bool) {
+	if s.memory > maxAllMemory || s.ctx.Err() != nil {
+		return
+	}
+	id := memoryID{pid: filepath.Base(dir), start: startTime(dir), remote: remote}
+	l, _ := memoryLooks.LoadOrStore(id, &memoryLook{})
+	look := l.(*memoryLook)
+	look.once.Do(func() { look.read(s.ctx, dir, remote) })
+	if errors.Is(look.missed, context.Canceled) || errors.Is(look.missed, context.DeadlineExceeded) {
+		memoryLooks.CompareAndDelete(id, look) // the next one has its own time
+	}
+	if look.missed != nil {
+		s.miss(look.missed)
+	}
+	if look.missed == nil || look.bytes > 0 {
+		s.read++
+	}
+	s.memory += look.bytes
+	for _, d := range look.found {
+		s.found[d] = true
+	}
+}
+
+// startTime is when a process began, in the kernel's ticks, field 22 of
+// /proc/PID/stat (proc(5)), or "".
+func startTime(dir string) string {
+	b, err := ReadHead(dir+"/stat", 4<<10)
 	if err != nil {
-		s.miss(err)
+		return ""
+	}
+	_, rest, ok := bytes.Cut(b, []byte(") "))
+	fields := strings.Fields(string(rest))
+	if !ok || len(fields) < 20 {
+		return ""
+	}
+	return fields[19]
+}
+
+// read reads a process's writable memory and searches it.
+func (l *memoryLook) read(ctx context.Context, dir string, remote bool) {
+	list, err := mappings(dir)
+	if err != nil {
+		l.missed = err
 		return
 	}
 	pid, err := strconv.Atoi(filepath.Base(dir))
 	if err != nil {
-		s.miss(err)
+		l.missed = err
 		return
 	}
-	s.read++
+	read := func(b []byte, at uint64) (int, error) { return readRemote(pid, b, at) }
+	if mem, err := os.Open(dir + "/mem"); err == nil {
+		defer mem.Close()
+		if !remote {
+			read = func(b []byte, at uint64) (int, error) {
+				if n, err := mem.ReadAt(b, int64(at)); n > 0 || err == nil {
+					return n, nil
+				}
+				return readRemote(pid, b, at)
+			}
+		}
+	}
+	buf := make([]byte, memoryStep)
 	left := uint64(maxMemory)
-	for _, r := range regions(string(maps)) {
-		if left == 0 || s.memory > maxAllMemory || s.ctx.Err() != nil {
+	for _, r := range list {
+		if left == 0 {
 			return
 		}
-		n := s.region(func(b []byte, at uint64) (int, error) { return read(pid, b, at) }, r.from, min(r.to, r.from+min(left, maxRegion)))
+		if l.missed = ctx.Err(); l.missed != nil {
+			return
+		}
+		n := l.region(ctx, read, buf, r.from, min(r.to, r.from+min(left, maxRegion)))
 		left -= min(n, left)
 	}
+}
+
+// mappings returns a process's writable mappings, small ones first, without those
+// that the kernel says have never held anything.
+func mappings(dir string) ([]region, error) {
+	if b, err := ReadHead(dir+"/smaps", 4<<20); err == nil && bytes.Contains(b, []byte("\nRss:")) {
+		return regions(string(b)), nil
+	}
+	b, err := ReadHead(dir+"/maps", 4<<20)
+	return regions(string(b)), err
 }
 
 // region is one mapping.
 type region struct{ from, to uint64 }
 
-// regions returns the writable mappings in a process's maps, small ones first.
+// regions returns the writable mappings in a process's maps or smaps, small ones
+// first. In smaps (proc(5)) a mapping of which nothing is in memory or swapped out
+// is empty, and left out.
 func regions(maps string) []region {
 	var out []region
+	var last *region // the mapping whose fields come now
+	holds := true    // it or its fields do not say that it is empty
+	end := func() {
+		if last != nil && holds {
+			out = append(out, *last)
+		}
+		last, holds = nil, true
+	}
 	for _, line := range strings.Split(maps, "\n") {
-		if from, to, ok := writable(line); ok {
-			out = append(out, region{from, to})
+		name, value, isField := strings.Cut(line, ":")
+		switch {
+		case isField && name == "Rss":
+			holds = !zeroKB(value)
+		case isField && slices.Contains(besideRss, name):
+			holds = holds || !zeroKB(value)
+		case isField && !strings.Contains(name, " "):
+		default:
+			end()
+			if from, to, ok := writable(line); ok {
+				last = &region{from, to}
+			}
 		}
 	}
+	end()
 	slices.SortStableFunc(out, func(a, b region) int { return cmp.Compare(a.to-a.from, b.to-b.from) })
 	return out
 }
 
+// besideRss are the fields of what a mapping holds that Rss does not count.
+var besideRss = []string{"Swap", "Private_Hugetlb", "Shared_Hugetlb"}
+
+func zeroKB(value string) bool { return strings.TrimSpace(value) == "0 kB" }
+
 // region reads one mapping in steps that overlap by a canary's length, and
 // returns how much of it was read.
-func (s *Search) region(read func([]byte, uint64) (int, error), from, to uint64) uint64 {
-	buf := make([]byte, min(memoryStep, to-from))
+func (l *memoryLook) region(ctx context.Context, read func([]byte, uint64) (int, error), buf []byte, from, to uint64) uint64 {
 	var total uint64
-	for at := from; at < to && s.ctx.Err() == nil; {
+	for at := from; at < to && ctx.Err() == nil; {
 		n, err := read(buf[:min(uint64(len(buf)), to-at)], at)
 		if n <= 0 {
-			if err != nil {
-				s.miss(err)
+			if err != nil && l.missed == nil {
+				l.missed = err
 			}
 			return total
 		}
-		s.bulk(buf[:n])
+		l.bytes += int64(n)
+		l.found = append(l.found, canary.FindPlain(buf[:n])...)
 		total += uint64(n)
 		if at+uint64(n) >= to {
 			return total

@@ -2,11 +2,14 @@ package kit
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"net"
 	"net/netip"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -108,6 +111,47 @@ func TestRegions(t *testing.T) {
 	want := []region{{0xc000000000, 0xc000001000}, {0x7f0000000000, 0x7f0000100000}}
 	if len(got) != 2 || got[0] != want[0] || got[1] != want[1] {
 		t.Errorf("%+v", got)
+	}
+}
+
+// What smaps says to be empty is left out, unless something of it is swapped out
+// or in huge pages, which Rss does not count.
+func TestRegionsOfSmaps(t *testing.T) {
+	got := regions("10000-11000 rw-p 00000000 00:00 0 [heap]\nSize: 4 kB\nRss: 4 kB\nSwap: 0 kB\nVmFlags: rd wr\n" +
+		"20000-21000 rw-p 00000000 00:00 0\nRss: 0 kB\nSwap: 0 kB\n" +
+		"30000-31000 rw-p 00000000 00:00 0\nRss: 0 kB\nPrivate_Hugetlb: 0 kB\nSwap: 4 kB\n" +
+		"40000-41000 rw-p 00000000 00:00 0\nRss: 0 kB\nPrivate_Hugetlb: 2048 kB\n" +
+		"50000-51000 r--p 00000000 00:1a 5 /x: y\nRss: 4 kB\n" +
+		"60000-61000 rw-p 00000000 00:1a 5 /x: y\nRss: 4 kB\n")
+	want := []region{{0x10000, 0x11000}, {0x30000, 0x31000}, {0x40000, 0x41000}, {0x60000, 0x61000}}
+	if !slices.Equal(got, want) {
+		t.Errorf("%x", got)
+	}
+}
+
+// A process's memory is read once for all techniques and counts for each; one that
+// had no time for it takes none of the others'.
+func TestMemoryIsReadOnce(t *testing.T) {
+	value := canary.Derive([]byte("held in memory"))
+	cmd := exec.Command("sleep", "60")
+	cmd.Env = []string{"HELD=" + value} // it lies on the stack
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { cmd.Process.Kill(); cmd.Wait() }()
+	dir := fmt.Sprintf("/proc/%d", cmd.Process.Pid)
+	late, cancel := context.WithCancel(t.Context())
+	cancel()
+	NewSearch(late, testEnv("direct-v4")).Memory(dir)
+	for i := range 2 {
+		s := NewSearch(t.Context(), testEnv("direct-v4"))
+		s.Memory(dir)
+		if o := s.Observation(); !slices.Contains(o.Obtained, canary.Digest(value)) || o.Bytes == 0 {
+			t.Errorf("look %d: %+v", i, o)
+		}
+	}
+	if n := startTime(dir); n == "" || n == "0" {
+		t.Errorf("start time %q", n)
 	}
 }
 
