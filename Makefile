@@ -62,7 +62,7 @@ fmt-check:
 vet:
 	go vet ./...
 	go vet -tags breaks ./...
-	go vet -tags "e2e adapters" ./testdata/e2e
+	go vet -tags "e2e adapters breaks" ./testdata/e2e
 	cd cmd/wallproof-runsc && go vet .
 	go vet -tags stack ./attest/stacktest ./policy/proxy/secret
 	go vet -tags pkcs11 ./cmd/wallproof-pkcs11
@@ -125,9 +125,10 @@ test-adapters: need-root build ## the battery against somebody else's proxy
 	go test -tags "e2e adapters" -count 1 -timeout 20m -v -run '^Test9Foreign' ./testdata/e2e
 
 # The hooks themselves, which exist under the tag alone.
-test-breaks: need-root
+test-breaks: need-root core
 	go test -tags breaks -count 1 -run 'Break|Broken|Hook' ./battery/boundary ./policy/proxy
 	go test -tags breaks -count 1 ./battery/breaks
+	go test -tags "e2e breaks" -count 1 -timeout 15m -run '^Test9ModelUnderABreak$$' ./testdata/e2e
 
 test-load: ## a thousand connections, a hundred thousand requests through the proxy, no leak
 	go test -tags load -count 1 -timeout 15m -run Load ./policy/proxy

@@ -217,11 +217,8 @@ var samples = []struct {
 	}},
 	{"proxy-switch", oneSwitch}, {"proxy-other", oneSwitch}, {"proxy-third", oneSwitch}, // it has the most to get wrong
 	{"filter-ipv6", func(s *sampler) string { return doc("filter-skip-ipv6", "", caught("NET-IPV6", "LAT-ULA")) }},
-	{"filter-no-redirect", func(s *sampler) string {
-		return doc("filter-no-redirect", "", caught("NET-TCP", "NET-HTTPS"), "expect: nothing-blocked")
-	}},
 	{"filter-silent", func(s *sampler) string {
-		return doc("filter-drop", "", caught("LAT-10", "NET-TCP"), "expect: nothing-blocked")
+		return doc("filter-drop", "", caught("NET-RELAY", "NET-FASTOPEN"), "expect: nothing-blocked")
 	}},
 	{"filter-changed", func(s *sampler) string {
 		cidr, id := s.private()
