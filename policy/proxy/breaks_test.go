@@ -202,6 +202,10 @@ func TestBrokenBroker(t *testing.T) {
 			}
 		})
 	}
+	own := newGitWorld(t, func(c *Config) { c.Breaks = Breaks{OwnCredential: true} })
+	if seen := own.sendOwn(t); !strings.Contains(seen, "somebody-else") {
+		t.Errorf("own credential: the forge was shown %q", seen)
+	}
 	// Whatever the clock says, the lease of the first fetch is used again.
 	var offset atomic.Int64
 	old := newGitWorld(t, func(c *Config) {

@@ -417,6 +417,38 @@ func TestClientCredentialIsReplaced(t *testing.T) {
 	}
 }
 
+// A credential that the sandbox got elsewhere does not reach the forge, in whichever
+// field it takes one, for reading or for writing.
+func TestForeignCredentialIsDropped(t *testing.T) {
+	g := newGitWorld(t, nil)
+	if seen := g.sendOwn(t); seen != "" {
+		t.Errorf("the forge was shown %q", seen)
+	}
+}
+
+// sendOwn writes to the forge's interface with a token of the sandbox's own, and
+// returns what the forge says that it was shown.
+func (g *gitWorld) sendOwn(t *testing.T) string {
+	t.Helper()
+	req, err := http.NewRequest("POST", "https://api.git.example/repos/org/other/git/refs", strings.NewReader("{}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, field := range []string{"Authorization", "Private-Token"} {
+		req.Header.Set(field, "Bearer a-token-of-somebody-else")
+	}
+	resp, err := g.p.client(true).Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	var answer struct{ Token string }
+	if err := json.NewDecoder(resp.Body).Decode(&answer); err != nil || resp.StatusCode != 200 {
+		t.Fatalf("%d %v", resp.StatusCode, err)
+	}
+	return answer.Token
+}
+
 func TestAPIReadsWithAReadLease(t *testing.T) {
 	g := newGitWorld(t, nil)
 	status, _, body := g.p.get(g.p.client(true), "https://api.git.example/repos/org/app/issues/1")
