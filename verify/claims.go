@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -69,6 +70,9 @@ func (v *verification) signing() bool {
 
 // differences returns the members in which two predicates differ.
 func differences(want, have predicate.Boundary) ([]string, error) {
+	if reflect.DeepEqual(want, have) {
+		return nil, nil
+	}
 	wanted, err1 := canon.Marshal(want)
 	got, err2 := canon.Marshal(have)
 	if err := errors.Join(err1, err2); err != nil {

@@ -33,12 +33,16 @@ func WriteObservation(w io.Writer, o manifest.Observation) error {
 // side, time and place. Lines that it finds equal keep the order in which they
 // were seen.
 func CompareObservations(a, b manifest.Observation) int {
-	return cmp.Or(
-		cmp.Compare(a.Nonce, b.Nonce),
-		cmp.Compare(slices.Index(sidesInOrder, a.Side), slices.Index(sidesInOrder, b.Side)),
-		cmp.Compare(a.Time, b.Time),
-		cmp.Compare(a.Service+a.Proto+a.Dest+a.Host, b.Service+b.Proto+b.Dest+b.Host),
-	)
+	if c := cmp.Compare(a.Nonce, b.Nonce); c != 0 {
+		return c
+	}
+	if c := cmp.Compare(slices.Index(sidesInOrder, a.Side), slices.Index(sidesInOrder, b.Side)); c != 0 {
+		return c
+	}
+	if c := cmp.Compare(a.Time, b.Time); c != 0 {
+		return c
+	}
+	return cmp.Compare(a.Service+a.Proto+a.Dest+a.Host, b.Service+b.Proto+b.Dest+b.Host)
 }
 
 var sidesInOrder = []string{manifest.SideProbe, manifest.SideRunner, manifest.SideProxy, manifest.SideFilter, manifest.SideWitness}

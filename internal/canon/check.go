@@ -33,7 +33,13 @@ func CheckMembers(data []byte, l Limits, fn func(name, value []byte)) error {
 // CheckStrict is Check without the demand for canonical bytes: white space,
 // order and escapes are free. Everything else that Check refuses it refuses.
 func CheckStrict(data []byte, l Limits) error {
-	s := scanner{data: data, lim: l.withDefaults()}
+	// The canonical form is most often what is there, and duplicates are found in
+	// it without collecting names.
+	s := scanner{data: data, lim: l.withDefaults(), canonical: true}
+	if s.document() == nil {
+		return nil
+	}
+	s = scanner{data: data, lim: l.withDefaults()}
 	return s.document()
 }
 

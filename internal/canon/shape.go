@@ -4,14 +4,17 @@ import (
 	"encoding"
 	"encoding/json"
 	"reflect"
+	"slices"
 	"strings"
 	"sync"
 	"unicode"
 )
 
 // shape is what encoding/json would accept for a Go type, as far as member
-// names and null are concerned.
+// names and null are concerned, and how a value of the type is read.
 type shape struct {
+	how      reading
+	pointers int // between the type and what is read
 	nullable bool
 	fields   map[string]*lazyShape // of a struct, by exact name
 	folded   map[string]struct{}   // the same names, case folded
@@ -19,9 +22,25 @@ type shape struct {
 	required int                   // fields without omitempty
 }
 
+// reading is how a value of a type is read.
+type reading byte
+
+// Everything but the plain types is left to encoding/json.
+const (
+	readByJSON reading = iota
+	readRaw
+	readText
+	readBool
+	readInt
+	readList
+	readMap
+	readStruct
+)
+
 // lazyShape breaks the cycle of recursive types.
 type lazyShape struct {
 	typ       reflect.Type
+	field     int // number of the struct's field
 	omitempty bool
 }
 
@@ -35,6 +54,8 @@ func (l *lazyShape) get() *shape {
 var shapes sync.Map // reflect.Type → *shape
 
 var (
+	rawMessage      = reflect.TypeFor[json.RawMessage]()
+	jsonNumber      = reflect.TypeFor[json.Number]()
 	jsonUnmarshaler = reflect.TypeFor[json.Unmarshaler]()
 	textUnmarshaler = reflect.TypeFor[encoding.TextUnmarshaler]()
 )
@@ -52,27 +73,50 @@ func buildShape(t reflect.Type) *shape {
 	s := &shape{}
 	for t.Kind() == reflect.Pointer {
 		s.nullable = true
+		s.pointers++
 		t = t.Elem()
 	}
 	p := reflect.PointerTo(t)
 	if p.Implements(jsonUnmarshaler) {
 		s.nullable = true // the type decides for itself
+		if t == rawMessage {
+			s.how = readRaw
+		}
 		return s
 	}
 	if p.Implements(textUnmarshaler) {
 		return s
 	}
 	switch t.Kind() {
+	case reflect.String:
+		if t != jsonNumber {
+			s.how = readText
+		}
+	case reflect.Bool:
+		s.how = readBool
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
+		s.how = readInt
 	case reflect.Interface:
 		s.nullable = true
-	case reflect.Slice, reflect.Map:
+	case reflect.Slice:
 		s.nullable = true
 		s.elem = &lazyShape{typ: t.Elem()}
+		if t.Elem().Kind() != reflect.Uint8 { // that is base64
+			s.how = readList
+		}
+	case reflect.Map:
+		s.nullable = true
+		s.elem = &lazyShape{typ: t.Elem()}
+		if t.Key().Kind() == reflect.String && !reflect.PointerTo(t.Key()).Implements(textUnmarshaler) {
+			s.how = readMap
+		}
 	case reflect.Array:
 		s.elem = &lazyShape{typ: t.Elem()}
 	case reflect.Struct:
 		s.fields = map[string]*lazyShape{}
-		addFields(s.fields, t)
+		if addFields(s.fields, t) {
+			s.how = readStruct
+		}
 		s.folded = make(map[string]struct{}, len(s.fields))
 		for name := range s.fields {
 			s.folded[fold(name)] = struct{}{}
@@ -84,7 +128,10 @@ func buildShape(t reflect.Type) *shape {
 	return s
 }
 
-func addFields(fields map[string]*lazyShape, t reflect.Type) {
+// addFields collects the members of a struct. It reports whether they are plain:
+// each a field of the struct itself, under a name that no other has.
+func addFields(fields map[string]*lazyShape, t reflect.Type) bool {
+	plain := true
 	for i := range t.NumField() {
 		f := t.Field(i)
 		tag := f.Tag.Get("json")
@@ -99,6 +146,7 @@ func addFields(fields map[string]*lazyShape, t reflect.Type) {
 			}
 			if ft.Kind() == reflect.Struct {
 				addFields(fields, ft)
+				plain = false
 				continue
 			}
 		}
@@ -108,98 +156,11 @@ func addFields(fields map[string]*lazyShape, t reflect.Type) {
 		if name == "" {
 			name = f.Name
 		}
-		fields[name] = &lazyShape{f.Type, strings.Contains(options, "omitempty")}
+		_, twice := fields[name]
+		plain = plain && !twice && !f.Anonymous && !slices.Contains(strings.Split(options, ","), "string")
+		fields[name] = &lazyShape{f.Type, i, strings.Contains(options, "omitempty")}
 	}
-}
-
-// matcher compares a checked document with a shape.
-type matcher struct {
-	writer
-	open     bool // unknown members are skipped
-	complete bool // members without omitempty must be there
-	exact    bool // the others must not be there when they are empty
-	unknown  []string
-}
-
-// maxUnknown bounds how many unknown paths are kept.
-const maxUnknown = 64
-
-func (m *matcher) match(s *shape, path string) error {
-	m.skip()
-	switch m.src[m.pos] {
-	case '{':
-		return m.object(s, path)
-	case '[':
-		return m.array(s, path)
-	case '"':
-		m.str()
-	case 'n':
-		if s != nil && !s.nullable {
-			return &Error{Reason: ReasonType, Offset: m.pos, Name: path, Detail: "null is not allowed here"}
-		}
-		m.pos += len("null")
-	default:
-		for m.pos < len(m.src) && !strings.ContainsRune(",:]} \t\n\r", rune(m.src[m.pos])) {
-			m.pos++
-		}
-	}
-	return nil
-}
-
-func (m *matcher) array(s *shape, path string) error {
-	var elem *shape
-	if s != nil {
-		elem = s.elem.get()
-	}
-	m.pos++
-	for m.skip(); m.src[m.pos] != ']'; m.skip() {
-		if err := m.match(elem, path+"[]"); err != nil {
-			return err
-		}
-	}
-	m.pos++
-	return nil
-}
-
-func (m *matcher) object(s *shape, path string) error {
-	start := m.pos
-	m.pos++
-	required := 0
-	var strangers map[string]struct{}
-	for m.skip(); m.src[m.pos] != '}'; m.skip() {
-		at := m.pos
-		name := string(m.str())
-		next := name
-		if path != "" {
-			next = path + "." + name
-		}
-		field, known := s.member(name)
-		if !known {
-			if strangers == nil {
-				strangers = map[string]struct{}{}
-			}
-			if err := m.stranger(s, strangers, fold(name), next, at); err != nil {
-				return err
-			}
-		}
-		m.skip()
-		value := m.pos
-		if err := m.match(field.get(), next); err != nil {
-			return err
-		}
-		switch {
-		case field == nil || s.fields == nil:
-		case !field.omitempty:
-			required++
-		case m.exact && empty(m.src[value:m.pos]):
-			return &Error{Reason: ReasonMissingMember, Offset: at, Name: next, Detail: "an empty member is left out, not written"}
-		}
-	}
-	m.pos++
-	if m.complete && s != nil && required < s.required {
-		return &Error{Reason: ReasonMissingMember, Offset: start, Name: path, Detail: "members are missing"}
-	}
-	return nil
+	return plain
 }
 
 // empty reports whether encoding/json leaves out a canonical value by omitempty.
@@ -209,37 +170,6 @@ func empty(value []byte) bool {
 		return true
 	}
 	return false
-}
-
-// member returns a field by its exact name. A nil field is one where anything
-// goes.
-func (s *shape) member(name string) (field *lazyShape, known bool) {
-	switch {
-	case s == nil:
-		return nil, true
-	case s.fields != nil:
-		f, ok := s.fields[name]
-		return f, ok
-	}
-	return s.elem, true
-}
-
-// stranger judges a name that the shape does not have, given in folded form.
-func (m *matcher) stranger(s *shape, before map[string]struct{}, folded, path string, at int) error {
-	if _, ok := s.folded[folded]; ok {
-		return &Error{Reason: ReasonCaseFolded, Offset: at, Name: path, Detail: "differs from a known member only in case"}
-	}
-	if _, ok := before[folded]; ok {
-		return &Error{Reason: ReasonCaseFolded, Offset: at, Name: path, Detail: "two members differ only in case"}
-	}
-	before[folded] = struct{}{}
-	if !m.open {
-		return &Error{Reason: ReasonUnknownMember, Offset: at, Name: path}
-	}
-	if len(m.unknown) < maxUnknown {
-		m.unknown = append(m.unknown, path)
-	}
-	return nil
 }
 
 // fold maps every rune to the smallest of its Unicode case orbit, which is the

@@ -21,7 +21,7 @@ func UnmarshalLimits(data []byte, l Limits, v any) error {
 	if err := CheckStrict(data, l); err != nil {
 		return err
 	}
-	_, err := decode(data, v, matcher{})
+	_, err := decode(data, v, reader{})
 	return err
 }
 
@@ -31,7 +31,7 @@ func UnmarshalLimits(data []byte, l Limits, v any) error {
 // written out although empty. So no byte of the document escapes whoever looks
 // at v.
 func UnmarshalExact(data []byte, v any) error {
-	_, err := decode(data, v, matcher{complete: true, exact: true})
+	_, err := decode(data, v, reader{complete: true, exact: true})
 	return err
 }
 
@@ -44,7 +44,7 @@ func UnmarshalOpen(data []byte, l Limits, v any) (unknown []string, err error) {
 	if err := CheckStrict(data, l); err != nil {
 		return nil, err
 	}
-	return decode(data, v, matcher{open: true, complete: true})
+	return decode(data, v, reader{open: true, complete: true})
 }
 
 // UnmarshalJSON is UnmarshalOpen for documents of other producers, in which any
@@ -53,22 +53,30 @@ func UnmarshalJSON(data []byte, l Limits, v any) (unknown []string, err error) {
 	if err := CheckJSON(data, l); err != nil {
 		return nil, err
 	}
-	return decode(data, v, matcher{open: true})
+	return decode(data, v, reader{open: true})
 }
 
-func decode(data []byte, v any, w matcher) ([]string, error) {
+func decode(data []byte, v any, r reader) ([]string, error) {
 	rv := reflect.ValueOf(v)
 	if rv.Kind() != reflect.Pointer || rv.IsNil() {
 		return nil, &Error{Reason: ReasonType, Detail: "the destination is not a pointer"}
 	}
-	w.src = data
-	if err := w.match(shapeOf(rv.Type().Elem()), ""); err != nil {
+	r.src = data
+	fresh := reflect.New(rv.Type().Elem())
+	if err := r.value(shapeOf(rv.Type().Elem()), fresh.Elem()); err != nil {
 		return nil, err
 	}
-	fresh := reflect.New(rv.Type().Elem())
-	if err := json.Unmarshal(data, fresh.Interface()); err != nil {
-		return nil, &Error{Reason: ReasonType, Detail: err.Error()}
+	if r.mismatch {
+		return nil, &Error{Reason: ReasonType, Detail: misfit(data, rv.Type().Elem())}
 	}
 	rv.Elem().Set(fresh.Elem())
-	return w.unknown, nil
+	return r.unknown, nil
+}
+
+// misfit says in encoding/json's words which value does not fit its type.
+func misfit(data []byte, t reflect.Type) string {
+	if err := json.Unmarshal(data, reflect.New(t).Interface()); err != nil {
+		return err.Error()
+	}
+	return "a value does not fit its member"
 }
