@@ -214,7 +214,7 @@ func (b *builder) copyPacket(a *attempt, to *files) error {
 		return err
 	}
 	if whole, ok := a.files.(archive); ok {
-		return to.put(endPacket, whole.raw)
+		return to.putSummed(endPacket, whole.raw, whole.sum())
 	}
 	return to.stream(endPacket, func(w io.Writer) error { return packet.WriteArchive(w, a.files) })
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/wallproof/wallproof/attest/packet"
 	"github.com/wallproof/wallproof/attest/predicate"
+	"github.com/wallproof/wallproof/internal/canon"
 	"github.com/wallproof/wallproof/policy"
 	"github.com/wallproof/wallproof/probes/catalog"
 	"github.com/wallproof/wallproof/site/history"
@@ -58,7 +59,7 @@ func peekBundle(b []byte) glimpse {
 			Payload string `json:"payload"`
 		} `json:"dsseEnvelope"`
 	}
-	if json.Unmarshal(b, &bundle) != nil {
+	if look(b, &bundle) != nil {
 		return glimpse{}
 	}
 	payload, err := base64.StdEncoding.DecodeString(bundle.Envelope.Payload)
@@ -80,13 +81,21 @@ func peekBundle(b []byte) glimpse {
 			} `json:"battery"`
 		} `json:"predicate"`
 	}
-	if json.Unmarshal(payload, &s) != nil || len(s.Subject) != 1 || s.Predicate.Image.Reference == "" {
+	if look(payload, &s) != nil || len(s.Subject) != 1 || s.Predicate.Image.Reference == "" {
 		return g
 	}
 	g.subject = "sha256:" + s.Subject[0].Digest["sha256"]
 	g.name, g.collected = imageName(s.Predicate.Image.Reference), parseTime(s.Predicate.Collected)
 	g.run = runOf(s.Predicate.Battery.Head)
 	return g
+}
+
+// look reads a document that nobody vouches for.
+func look(data []byte, v any) error {
+	if _, err := canon.UnmarshalJSON(data, canon.Limits{}, v); err == nil {
+		return nil
+	}
+	return json.Unmarshal(data, v) // it is refused later, and said why
 }
 
 // runOf names what was collected: the head of the battery's manifest, which no

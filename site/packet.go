@@ -11,6 +11,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"sync"
 
 	"github.com/wallproof/wallproof/attest/packet"
 )
@@ -87,13 +88,15 @@ func openArchive(path string) (fs.FS, io.Closer, error) {
 	if err != nil {
 		return nil, nil, fmt.Errorf("site: open packet %s: %w", path, err)
 	}
-	return archive{files, b}, nothing{}, nil
+	return archive{files, b, sync.OnceValue(func() [sha256.Size]byte { return sha256.Sum256(b) })}, nothing{}, nil
 }
 
-// archive is a packet that came as one file, with that file's bytes.
+// archive is a packet that came as one file, with that file's bytes and their
+// digest.
 type archive struct {
 	packet.Memory
 	raw []byte
+	sum func() [sha256.Size]byte
 }
 
 // peekArchive reads an archive's bundle. It is the first file of an archive,
@@ -139,7 +142,7 @@ func readBounded(path string, limit int64) ([]byte, error) {
 // contentStamp names the bytes of an open packet.
 func contentStamp(files fs.FS) (string, error) {
 	if whole, ok := files.(archive); ok {
-		return stampOf(whole.raw), nil
+		return stampOf(whole.sum()), nil
 	}
 	h := sha256.New()
 	n := 0
@@ -168,8 +171,7 @@ func contentStamp(files fs.FS) (string, error) {
 	return "files " + hex.EncodeToString(h.Sum(nil)), nil
 }
 
-func stampOf(archive []byte) string {
-	sum := sha256.Sum256(archive)
+func stampOf(sum [sha256.Size]byte) string {
 	return "archive " + hex.EncodeToString(sum[:])
 }
 
@@ -178,7 +180,7 @@ func archiveStamp(path string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return stampOf(b), nil
+	return stampOf(sha256.Sum256(b)), nil
 }
 
 func dirStamp(dir string) (string, error) {

@@ -186,10 +186,15 @@ func (f *files) sum() string {
 }
 
 func (f *files) put(end string, content []byte) error {
+	return f.putSummed(end, content, sha256.Sum256(content))
+}
+
+// putSummed writes a file whose digest is known.
+func (f *files) putSummed(end string, content []byte, sum [sha256.Size]byte) error {
 	if err := f.tree.put(f.stem+end, content); err != nil {
 		return err
 	}
-	f.note(end, sha256.Sum256(content), int64(len(content)))
+	f.note(end, sum, int64(len(content)))
 	return nil
 }
 

@@ -121,7 +121,7 @@ func keyMaterial(key crypto.PublicKey, tr root.TrustedMaterial) (root.TrustedMat
 	if err != nil {
 		return nil, err
 	}
-	trusted := root.NewExpiringKey(verifier, zeroTime, zeroTime)
+	trusted := root.NewExpiringKey(&once{Verifier: verifier}, zeroTime, zeroTime)
 	material := root.TrustedMaterialCollection{
 		root.NewTrustedPublicKeyMaterial(func(string) (root.TimeConstrainedVerifier, error) { return trusted, nil }),
 	}
