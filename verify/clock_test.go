@@ -88,3 +88,39 @@ func rerunSaying(t *testing.T, in verify.Input, at time.Time, key crypto.Signer)
 	}
 	return r.Bundle
 }
+
+// A binding that says it was made after its timestamp is refused its word.
+func TestClocksOfBindings(t *testing.T) {
+	v := newVirtual(t)
+	now := time.Now()
+	p := packettest.New(t, packettest.StartedAt(now.Add(-2*time.Hour)), packettest.Catalogue(small()))
+	in := p.Input()
+	in.At, in.TrustedRoot = now.Add(3*time.Hour), v.trustedRoot(t)
+	in.Scorecard = []byte(`{"schema":"wallproof.scorecard/v1","kind":"create","id":"s","produced":"` + manifest.FormatTime(now.Add(-30*time.Minute)) + `","image":"` + packettest.ImageDigest + `","policy":"` + p.Policy + `"}`)
+	signer, err := attest.NewKeySigner(p.Key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	report := verify.Verify(in)
+	for _, c := range []struct {
+		name    string
+		bound   time.Duration // from now; the timestamp says now
+		verdict verify.Verdict
+		code    verify.Code
+	}{
+		{"bound when it was signed", 0, verify.Valid, verify.CodeScorecardOK},
+		{"a clock a little fast", 3 * time.Minute, verify.Valid, verify.CodeScorecardOK},
+		{"signed before it was bound", 2 * time.Hour, verify.VerdictHeld, verify.CodeBindingTime},
+		{"bound before the scorecard was produced", -time.Hour, verify.VerdictHeld, verify.CodeBindingTime},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r, err := attest.SignBinding(t.Context(), report, in.Scorecard, signer, now.Add(c.bound))
+			if err != nil {
+				t.Fatal(err)
+			}
+			in := in
+			in.Binding = stamped(t, v, r.Bundle)
+			wantCode(t, verify.Verify(in), c.verdict, c.code)
+		})
+	}
+}

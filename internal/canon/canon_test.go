@@ -350,3 +350,15 @@ func BenchmarkCheck(b *testing.B) {
 		}
 	}
 }
+
+// Surrogates that are no pair, and bytes that are no UTF-8: no canonical form.
+func TestE18NoCanonicalForm(t *testing.T) {
+	for _, c := range []struct {
+		hex    string
+		reason Reason
+	}{{"5b225c75646530305c7564383364225d", ReasonSurrogate}, {"5b22ff225d", ReasonUTF8}} {
+		if _, err := Marshal(json.RawMessage(unhex(t, c.hex))); ReasonOf(err) != c.reason {
+			t.Errorf("%s: %v, want %s", c.hex, err, c.reason)
+		}
+	}
+}
