@@ -90,7 +90,7 @@ const (
 	wallR   = 722
 	coreL   = 468
 	coreR   = 652
-	tagW    = 114
+	tagW    = 122
 	tagH    = 30
 	margin  = 14
 	minRows = 4
@@ -138,7 +138,7 @@ func (d *drawing) wall(x, y, w, h int) {
 // box is a destination.
 func (d *drawing) box(x, y int, e edge) {
 	d.add(`<rect class="d-box" x="%d" y="%d" width="%d" height="%d" rx="3"/>`, x, y-boxH/2, boxW, boxH)
-	d.text("d-text", x+16, y+5, "", fit(e.Name, 28))
+	d.text("d-text", x+16, y+5, "", fit(e.Name, boxW-32))
 }
 
 // leave draws an edge that passes the wall through a gate, to the left.
@@ -173,7 +173,8 @@ func lineClass(e edge) string {
 // Geometry of the tall drawing.
 const (
 	tallW    = 364
-	tallStep = 58
+	tallBoxH = 72
+	tallStep = tallBoxH + 10
 	tallBox  = 66 // left edge of the boxes; the gutter before it holds the lines
 )
 
@@ -190,12 +191,12 @@ func (d *drawing) tall(open, shut []edge) {
 	d.text("d-text", tallW/2, core+coreH/2-1, "middle", "Sandbox")
 	d.text("d-note", tallW/2, core+coreH/2+17, "middle", "untrusted code")
 	for i, e := range open {
-		x, y := gutter(len(open)-1-i), 4+i*tallStep+tallStep/2-4
+		x, y := gutter(len(open)-1-i), 1+i*tallStep+tallBoxH/2
 		d.add(`<path class="d-line%s" d="M%d %dV%dH%d"/>`, lineClass(e), x, wallTop+wallT, y, tallBox)
 		d.tallEdge(y, e)
 	}
 	for i, e := range shut {
-		x, y := gutter(i), lower+i*tallStep+tallStep/2-4
+		x, y := gutter(i), lower+i*tallStep+tallBoxH/2
 		d.add(`<path class="d-line ghost" d="M%d %dV%dH%d"/>`, x, wallBottom+5, y, tallBox)
 		d.tallEdge(y, e)
 	}
@@ -206,18 +207,44 @@ func (d *drawing) tall(open, shut []edge) {
 // innermost one, so that lines do not cross.
 func gutter(i int) int { return tallBox - 14 - i*8 }
 
-// tallEdge draws a destination with its tag.
+// tallEdge draws a destination, its name above its tag: beside each other a
+// name would have room for a few letters only.
 func (d *drawing) tallEdge(y int, e edge) {
-	d.add(`<rect class="d-box" x="%d" y="%d" width="%d" height="46" rx="3"/>`, tallBox, y-23, tallW-tallBox-2)
-	d.tag(tallBox+9, y, e)
-	d.text("d-text", tallBox+tagW+20, y+5, "", fit(e.Name, 16))
+	const w = tallW - tallBox - 2
+	d.add(`<rect class="d-box" x="%d" y="%d" width="%d" height="%d" rx="3"/>`, tallBox, y-tallBoxH/2, w, tallBoxH)
+	d.text("d-text", tallBox+14, y-11, "", fit(e.Name, w-28))
+	d.tag(tallBox+9, y+14, e)
 }
 
-// fit shortens a name to what its box holds; the list has it in full.
-func fit(s string, n int) string {
-	r := []rune(s)
-	if len(r) <= n {
-		return s
+// fit shortens a name to a box that is px units wide; the list has it in full.
+func fit(s string, px int) string {
+	room := px * 1000
+	cut, used := 0, 0 // where an ellipsis still has room
+	for i, r := range s {
+		w := advance(r)
+		if used+advance('…') <= room {
+			cut = i
+		}
+		if used += w; used > room {
+			return strings.TrimRight(s[:cut], " ") + "…"
+		}
 	}
-	return string(r[:n-1]) + "…"
+	return s
+}
+
+// advance is how wide a letter of class d-text is drawn at most, in thousandths
+// of a unit: the reader's font is not known here, so this is that of a wide one.
+func advance(r rune) int {
+	const size = 15
+	switch {
+	case strings.ContainsRune(" iIjl.,:;!|'", r):
+		return 390 * size
+	case strings.ContainsRune("frt-()[]/", r):
+		return 500 * size
+	case strings.ContainsRune("mwMW@%…", r), r >= 0x1100:
+		return 1100 * size
+	case 'A' <= r && r <= 'Z':
+		return 800 * size
+	}
+	return 700 * size
 }
