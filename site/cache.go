@@ -204,7 +204,7 @@ func (b *builder) cacheKey(j job, contradicted bool, latched []history.Latch) st
 		return ""
 	}
 	h := sha256.New()
-	fmt.Fprintf(h, "%s\n%v\n%v\n%v\n%q\n%x\n", b.base, j.name == b.primary, contradicted, latched, past, sha256.Sum256(b.liveFor(j)))
+	fmt.Fprintf(h, "%s\n%v\n%v\n%v\n%q\n%x %v\n", b.base, j.name == b.primary, contradicted, latched, past, sha256.Sum256(b.liveFor(j)), verify.LiveOutdated(b.liveFor(j), b.now))
 	return hex.EncodeToString(h.Sum(nil))
 }
 

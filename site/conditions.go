@@ -25,7 +25,7 @@ func (e *evidence) conditions() []condition {
 			c.Text = "On " + at(e.expires).Text + "."
 		}
 		for _, k := range e.checks {
-			if k.name != w.check {
+			if k.name != w.check || c.Glyph == "held" { // one that is the case stays so
 				continue
 			}
 			switch {
@@ -33,6 +33,7 @@ func (e *evidence) conditions() []condition {
 				c.Word, c.Glyph = "Not provided", "none"
 			case k.status == string(verify.Pass):
 				c.Word, c.Glyph = "Not the case", "signed"
+			case k.status == string(verify.NotChecked) && c.Glyph == "signed": // compared with something else
 			case k.status == string(verify.NotChecked):
 				c.Word, c.Glyph = "Not compared", "open"
 			default:

@@ -72,7 +72,7 @@ func (v *verification) image(live predicate.Live, ok bool) {
 	case !ok || live.Image == "":
 		v.skip(CheckImage, CodeImageUnknown, "what is deployed was not given", "")
 	case live.Image == b.Digest:
-		v.pass(CheckImage, CodeImageSame, "deployed is the attested image", "live.json")
+		v.same(live, CheckImage, CodeImageSame, CodeImageOutdated, "deployed is the attested image")
 	case live.Image == b.IndexDigest:
 		v.hold(CheckImage, CodeImageDrift, "live.json names the index "+live.Image+"; attested is its platform manifest "+b.Digest+": write that", "live.json")
 	default:
@@ -92,6 +92,8 @@ func (v *verification) policy(live predicate.Live, ok bool) {
 			v.fail(CheckPolicy, CodePolicyForm, err.Error(), now.source)
 		} else if now.digest != attested {
 			v.hold(CheckPolicy, CodePolicyDrift, "in force is "+now.digest+", attested is "+attested, now.source)
+		} else if now.source == "live.json" {
+			v.same(live, CheckPolicy, CodePolicySame, CodePolicyOutdated, "in force is the attested policy")
 		} else {
 			v.pass(CheckPolicy, CodePolicySame, "in force is the attested policy", now.source)
 		}
@@ -126,7 +128,7 @@ func (v *verification) fabric(live predicate.Live, ok bool) {
 		v.hold(CheckFabric, CodeFabricDrift, "the isolation facts are not the attested ones: run battery and red team again", "live.json")
 	}
 	if !drifted {
-		v.pass(CheckFabric, CodeFabricSame, "the fabric in use is the attested one", "live.json")
+		v.same(live, CheckFabric, CodeFabricSame, CodeFabricOutdated, "the fabric in use is the attested one")
 	}
 }
 

@@ -103,6 +103,18 @@ func TestVerdicts(t *testing.T) {
 		{name: "policy digest malformed", input: func(in *verify.Input) { in.PolicyDigest = "abc" }, verdict: verify.Invalid, codes: []verify.Code{verify.CodePolicyForm}},
 		{name: "kernel drift", input: liveInput(t, func(l *predicate.Live) { l.Fabric.Kernel = "6.19.0" }), verdict: verify.VerdictHeld, codes: []verify.Code{verify.CodeFabricDrift}},
 		{name: "isolation drift", input: liveInput(t, func(l *predicate.Live) { l.Fabric.Isolation["kernel"] = "shared" }), verdict: verify.VerdictHeld, codes: []verify.Code{verify.CodeFabricDrift}},
+		{name: "live.json as old as may be", input: liveInput(t, generated("2026-10-26T12:00:00Z")), verdict: verify.Valid, codes: []verify.Code{verify.CodeImageSame, verify.CodePolicySame, verify.CodeFabricSame}},
+		{name: "live.json too old", input: liveInput(t, generated("2026-10-26T11:59:59Z")), verdict: verify.Valid, codes: []verify.Code{verify.CodeImageOutdated, verify.CodePolicyOutdated, verify.CodeFabricOutdated}},
+		{name: "live.json of a clock that is a little ahead", input: liveInput(t, generated("2026-11-02T12:05:00Z")), verdict: verify.Valid, codes: []verify.Code{verify.CodeImageSame}},
+		{name: "live.json from the future", input: liveInput(t, generated("2026-11-02T12:05:01Z")), verdict: verify.Valid, codes: []verify.Code{verify.CodeImageOutdated, verify.CodePolicyOutdated, verify.CodeFabricOutdated}},
+		{name: "drift in a live.json that is too old", input: liveInput(t, func(l *predicate.Live) { l.Generated, l.Image = "2025-01-01T00:00:00Z", packettest.OtherDigest }), verdict: verify.VerdictHeld,
+			codes: []verify.Code{verify.CodeImageDrift, verify.CodePolicyOutdated}},
+		{name: "drift in a live.json from the future", input: liveInput(t, func(l *predicate.Live) { l.Generated, l.Fabric.Kernel = "2027-01-01T00:00:00+01:00", "6.19.0" }), verdict: verify.VerdictHeld,
+			codes: []verify.Code{verify.CodeFabricDrift, verify.CodeImageOutdated}},
+		{name: "policy given beside a live.json that is too old", input: func(in *verify.Input) {
+			liveInput(t, generated("2026-10-01T12:00:00Z"))(in)
+			in.PolicyDigest = predicate.Digest([]byte(packettest.Policy))
+		}, verdict: verify.Valid, codes: []verify.Code{verify.CodePolicySame, verify.CodePolicyOutdated}},
 		{name: "live malformed", input: func(in *verify.Input) { in.Live = []byte(`{"schema":"wallproof.live/v1","Image":"x"}`) }, verdict: verify.Invalid, codes: []verify.Code{verify.CodeLiveMalformed}},
 		{name: "latched", input: func(in *verify.Input) {
 			in.Latched = []verify.Latch{{Code: verify.CodePolicyDrift, Since: "2026-11-02T00:00:00Z"}}
@@ -183,6 +195,11 @@ func at(d time.Duration) func(*verify.Input) {
 func liveInput(t *testing.T, fn func(*predicate.Live)) func(*verify.Input) {
 	data := live(t, fn)
 	return func(in *verify.Input) { in.Live = data }
+}
+
+// generated makes a live.json be of another time.
+func generated(at string) func(*predicate.Live) {
+	return func(l *predicate.Live) { l.Generated = at }
 }
 
 // bundleAlone takes the packet away and leaves its two bundles.
