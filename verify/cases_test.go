@@ -28,9 +28,9 @@ import (
 )
 
 // The cases of public bug reports about signing and verifying, by their number.
-// E5 is TestE5VerifyOpensNoSocket; E9 (a row of TestIdentity) and E23 are with the
-// identities, E10 with the real servers, E12 and E13 with the key services, E14 and
-// E15 with the registries, E18 with canonical JSON.
+// E5 is TestE5VerifyOpensNoSocket; E9 and E10 are with the log entries, E23 with the
+// identities, E12 and E13 with the key services, E14 and E15 with the registries, E18
+// with canonical JSON. E10 is tried with real servers, too.
 
 // smallPacket is a valid packet with a small catalogue.
 func smallPacket(t testing.TB, options ...packettest.Option) *packettest.Packet {

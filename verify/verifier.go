@@ -99,6 +99,7 @@ func (s *Verifier) Verify(in Input) Report {
 	v.run()
 	v.report.Checks = inOrder(v.list)
 	v.report.Verdict = v.report.verdict()
+	v.report.clean()
 	if v.evidence != nil {
 		v.report.Evidence = v.evidence
 	}

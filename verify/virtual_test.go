@@ -224,15 +224,6 @@ func TestIdentity(t *testing.T) {
 		{"log entry twice", func(b *protobundle.Bundle, _ *verify.Input) {
 			material(b).TlogEntries = append(material(b).TlogEntries, material(b).TlogEntries...)
 		}, verify.CodeTransparencyBad, false},
-		// E9: an integrated time that no promise signs is no evidence of time.
-		{"E9 integrated time without promise", func(b *protobundle.Bundle, _ *verify.Input) {
-			material(b).TimestampVerificationData = nil
-			material(b).TlogEntries[0].InclusionPromise = nil
-		}, verify.CodeTimeMissing, false},
-		{"E9 integrated time changed", func(b *protobundle.Bundle, _ *verify.Input) {
-			material(b).TimestampVerificationData = nil
-			material(b).TlogEntries[0].IntegratedTime++
-		}, verify.CodeTransparencyBad, false},
 		{"another's timestamp", func(b *protobundle.Bundle, _ *verify.Input) {
 			material(b).TimestampVerificationData = other.bundle.VerificationMaterial.TimestampVerificationData
 		}, verify.CodeTimeTimestampBad, false},

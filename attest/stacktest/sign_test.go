@@ -180,7 +180,7 @@ func tree(t *testing.T, dir string) map[string]string {
 
 // E10: the log's entry is over the envelope's pre-authentication encoding. One
 // of another statement by the same signer does not do.
-func testLogEntryIsOverTheEnvelope(t *testing.T) {
+func testE10LogEntryIsOverTheEnvelope(t *testing.T) {
 	s := sharedStack(t)
 	p := unsigned(t)
 	k, err := attest.NewKeySigner(p.Key)
@@ -246,7 +246,7 @@ var shared *Stack
 func TestStack(t *testing.T) {
 	shared = New(t)
 	for name, test := range map[string]func(*testing.T){
-		"keyless": testKeyless, "key": testKey, "refused": testRefusedToken, "E10 payload": testLogEntryIsOverTheEnvelope, "cosign": testCosign, "cli": testCLI,
+		"keyless": testKeyless, "key": testKey, "refused": testRefusedToken, "E10 payload": testE10LogEntryIsOverTheEnvelope, "cosign": testCosign, "cli": testCLI,
 	} {
 		t.Run(name, test)
 	}

@@ -47,10 +47,10 @@ func (p *printer) printf(format string, args ...any) {
 
 func (p *printer) title(s string) { p.printf("%s\n", s) }
 
-// line prints one fact; its value may come from a hostile file.
+// line prints one fact; value and name may come from a hostile file.
 func (p *printer) line(name, value string) {
 	if value != "" {
-		p.printf("  %-16s %s\n", name, verify.Clean(value))
+		p.printf("  %-16s %s\n", verify.Clean(name), verify.Clean(value))
 	}
 }
 
