@@ -13,6 +13,8 @@ import (
 	"io"
 	"os"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"golang.org/x/term"
 )
@@ -56,21 +58,31 @@ func (s Style) Paint(code, text string) string {
 	return "\x1b[" + code + "m" + text + "\x1b[0m"
 }
 
-// Error prints an error the way every command does.
+// Error prints an error the way every command does. What it quotes may come from
+// outside, so each of its lines is cleaned.
 func Error(w io.Writer, err error) {
-	msg := strings.TrimSpace(err.Error())
-	fmt.Fprintf(w, "wallproof: %s\n", strings.ReplaceAll(msg, "\n", "\n  "))
+	lines := strings.Split(strings.TrimSpace(err.Error()), "\n")
+	for i, l := range lines {
+		lines[i] = Clean(strings.ReplaceAll(l, "\t", "  "))
+	}
+	fmt.Fprintf(w, "wallproof: %s\n", strings.Join(lines, "\n  "))
 }
 
-// Clean makes text from outside safe for a terminal: control characters,
-// escape sequences among them, become '?'.
+// Clean makes text from outside safe for a terminal and for the log of a CI system:
+// control and format characters (escape sequences, bidirectional overrides, marks
+// without width), line separators and invalid UTF-8 become '?', and "##", which
+// begins a command to some CI systems wherever in a line it stands, is drawn apart.
 func Clean(text string) string {
-	return strings.Map(func(r rune) rune {
-		if r < 0x20 || (r >= 0x7f && r < 0xa0) || r == 0x202e || r == 0x2028 {
+	text = strings.Map(func(r rune) rune {
+		if r == utf8.RuneError || unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp, unicode.Co, unicode.Cs) {
 			return '?'
 		}
 		return r
 	}, text)
+	for strings.Contains(text, "##") {
+		text = strings.ReplaceAll(text, "##", "# #")
+	}
+	return text
 }
 
 // IsTerminal reports whether f is a terminal.
