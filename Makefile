@@ -12,6 +12,8 @@ OUT     ?= wallproof-demo
 # The auditor's program is built without the network code of the modules below it.
 SLIM      := go run ./internal/tools/slim
 SLIMFLAGS := -tags urfave_cli_no_docs
+# It, and the program that users start, which carries no more and hands over the rest.
+QUICK     = $(SLIM) go build $(SLIMFLAGS) -ldflags "$(LDFLAGS)" -o $(BIN)/ ./cmd/wallproof-verify ./cmd/wallproof-front && mv -f $(BIN)/wallproof-front $(BIN)/wallproof
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
 .PHONY: build core demo test unit e2e generate check fmt-check vet staticcheck cross wasm bench breaks breaks-sample clean-runs clean need-root test-runc test-hostile test-adapters test-breaks test-conformance test-site bench-proxy bench-verify stack test-stack test-pkcs11
@@ -23,9 +25,10 @@ build: core $(BIN)/sigstore-kms-gcpkms ## all binaries into bin/
 	go build -ldflags "-s -w" -o $(BIN)/sigstore-kms-pkcs11 ./cmd/wallproof-pkcs11
 
 core: $(BIN)/wallproof-runsc ## the binaries that a run and its evidence need
-	go build -ldflags "$(LDFLAGS)" -o $(BIN)/ ./cmd/wallproof ./cmd/wallproof-probe ./cmd/wallproof-agent
+	go build -ldflags "$(LDFLAGS)" -o $(BIN)/wallproof-boundary ./cmd/wallproof
+	go build -ldflags "$(LDFLAGS)" -o $(BIN)/ ./cmd/wallproof-probe ./cmd/wallproof-agent
 	go build -tags breaks -ldflags "$(LDFLAGS)" -o $(BIN)/ ./cmd/wallproof-breaks
-	$(SLIM) go build $(SLIMFLAGS) -ldflags "$(LDFLAGS)" -o $(BIN)/ ./cmd/wallproof-verify
+	$(QUICK)
 	site/wasm/build $(BIN)
 
 # gVisor takes minutes to build when the cache is cold and changes rarely.
@@ -78,15 +81,15 @@ cross:
 	GOOS=windows GOARCH=amd64 go build -o /dev/null ./cmd/wallproof
 	$(SLIM) darwin/arm64 go build $(SLIMFLAGS) -o /dev/null ./cmd/wallproof-verify
 	$(SLIM) windows/amd64 go build $(SLIMFLAGS) -o /dev/null ./cmd/wallproof-verify
-	GOOS=darwin GOARCH=arm64 go vet ./verify/... ./internal/auditor ./cmd/wallproof ./cmd/wallproof-verify
+	GOOS=darwin GOARCH=arm64 go vet ./verify/... ./internal/auditor ./cmd/wallproof ./cmd/wallproof-verify ./cmd/wallproof-front
 	GOOS=windows GOARCH=amd64 go vet ./verify/... ./internal/auditor ./cmd/wallproof ./cmd/wallproof-verify
 
 clean:
 	rm -rf $(BIN) $(OUT)
 
 wasm: ## the verifier for the browser builds
-	go run ./internal/tools/wasmwork go build ./verify/...
-	go run ./internal/tools/wasmwork go vet ./verify/...
+	$(SLIM) js/wasm go build ./verify/...
+	$(SLIM) js/wasm go vet ./site/wasm
 
 bench: need-root build ## benchmarks: judging, manifest hashing, the battery beside twenty bare starts
 	go test -run '^$$' -bench . ./battery/judge ./attest/manifest
@@ -137,9 +140,10 @@ test-load: ## a thousand connections, a hundred thousand requests through the pr
 # of the command line, with the artefact's path and with its digest.
 test-conformance:
 	@test -n "$(DIR)" || { echo "name the folder of cases: make test-conformance DIR=…" >&2; exit 1; }
-	go build -o $(BIN)/ ./cmd/wallproof
-	$(SLIM) go build $(SLIMFLAGS) -ldflags "$(LDFLAGS)" -o $(BIN)/ ./cmd/wallproof-verify
+	go build -ldflags "$(LDFLAGS)" -o $(BIN)/wallproof-boundary ./cmd/wallproof
+	$(QUICK)
 	go run ./internal/tools/conformance -command $(BIN)/wallproof $(DIR)
+	go run ./internal/tools/conformance -command $(BIN)/wallproof-boundary $(DIR)
 	go run ./internal/tools/conformance -command $(BIN)/wallproof-verify $(DIR)
 
 # ALL=1 builds the cosign command and OpenBao too, long builds.

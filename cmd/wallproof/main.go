@@ -12,13 +12,19 @@ import (
 
 	"github.com/urfave/cli/v2"
 	"github.com/wallproof/wallproof/internal/command"
+	"github.com/wallproof/wallproof/internal/front"
 	"github.com/wallproof/wallproof/internal/reexec"
+	"github.com/wallproof/wallproof/internal/term"
 )
 
 // short are the commands that are over soon.
 var short = []string{"verify", "gate", "inspect", "prove", "version", "policy", "live", "verify-bundle"}
 
 func main() {
+	if err := front.Check(); err != nil {
+		term.Error(os.Stderr, err)
+		os.Exit(command.Usage)
+	}
 	if code, ok := reexec.Main(os.Args); ok {
 		os.Exit(code)
 	}

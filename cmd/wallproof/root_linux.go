@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"strings"
 
+	"github.com/wallproof/wallproof/internal/front"
 	"github.com/wallproof/wallproof/internal/term"
 	"golang.org/x/sys/unix"
 )
@@ -21,7 +22,7 @@ func needRoot(command string) error {
 	sudo, missing := exec.LookPath("sudo")
 	if err == nil && missing == nil && term.StyleOf(os.Stdin).Live {
 		fmt.Fprintf(os.Stderr, "wallproof: %s needs root; asking sudo for it\n", command)
-		argv := append([]string{"sudo", "--preserve-env=NO_COLOR,TERM", "--", self}, os.Args[1:]...)
+		argv := append([]string{"sudo", "--preserve-env=NO_COLOR,TERM", "--", front.Typed(self)}, os.Args[1:]...)
 		err = unix.Exec(sudo, argv, os.Environ())
 	}
 	if err != nil {

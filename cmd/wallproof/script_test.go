@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -16,12 +17,16 @@ import (
 	"github.com/wallproof/wallproof/attest/keyfile"
 	"github.com/wallproof/wallproof/attest/manifest"
 	"github.com/wallproof/wallproof/attest/packettest"
+	"github.com/wallproof/wallproof/attest/predicate"
 	"github.com/wallproof/wallproof/internal/auditor"
+	"github.com/wallproof/wallproof/internal/front"
 	"github.com/wallproof/wallproof/probes/catalog"
 )
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"wallproof": main, auditor.Program: func() { auditor.Main(os.Args) }})
+	testscript.Main(m, map[string]func(){"wallproof": main, front.Boundary: main, auditor.Program: func() { auditor.Main(os.Args) },
+		// What it hands over to must not take itself for it, by its name.
+		"front": func() { front.Main(append([]string{front.Program}, os.Args[1:]...)) }})
 }
 
 // TestScripts runs the command line as a user would. Each script finds in its
@@ -37,7 +42,7 @@ func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata/script",
 		RequireExplicitExec: true,
-		Cmds:                map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "serves": serves, "waitfor": waitFor, "registry-fails": registryFails},
+		Cmds:                map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "serves": serves, "waitfor": waitFor, "registry-fails": registryFails, "at-time": atTime},
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("NOW", now.Format(time.RFC3339))
 			env.Setenv("KEYFILE", key)
@@ -67,6 +72,19 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 	if strconv.Itoa(code) != args[0] {
 		ts.Fatalf("exit code %d, want %s\n%s", code, args[0], ts.ReadFile("stderr"))
 	}
+}
+
+// atTime TIME FILE lets a live.json have been generated at another time.
+func atTime(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: at-time TIME FILE")
+	}
+	live, err := predicate.ParseLive([]byte(ts.ReadFile(args[1])))
+	ts.Check(err)
+	live.Generated = args[0]
+	data, err := json.Marshal(live)
+	ts.Check(err)
+	ts.Check(os.WriteFile(ts.MkAbs(args[1]), data, 0o600))
 }
 
 // waitFor FILE waits until a program in the background has written a file.

@@ -107,9 +107,9 @@ func OpenPacket(path string) (fs.FS, error) {
 // ReferencePrefix tells a reference from a path where a name could be both.
 const ReferencePrefix = "oci://"
 
-// isReference tells whether an argument names an image in a registry: it says so,
+// IsReference tells whether an argument names an image in a registry: it says so,
 // or no such path exists and it begins with a registry's name.
-func isReference(arg string) bool {
+func IsReference(arg string) bool {
 	if strings.HasPrefix(arg, ReferencePrefix) {
 		return true
 	}

@@ -119,7 +119,7 @@ func (a *commands) readQuestion(c *cli.Context) (question, error) {
 // registry.
 func (a *commands) open(c *cli.Context, q *question) error {
 	arg := c.Args().First()
-	if !isReference(arg) {
+	if !IsReference(arg) {
 		return q.openPath(arg)
 	}
 	if a.outward == nil {

@@ -23,6 +23,7 @@ import (
 	"github.com/wallproof/wallproof/attest/packet"
 	"github.com/wallproof/wallproof/attest/packettest"
 	"github.com/wallproof/wallproof/attest/predicate"
+	"github.com/wallproof/wallproof/internal/front"
 	"github.com/wallproof/wallproof/verify"
 )
 
@@ -204,11 +205,11 @@ func tool(t *testing.T, dir, pkg string) string {
 	return bin
 }
 
-// auditor builds the auditor's program as `make build` does.
-func auditor(t *testing.T, dir string) string {
+// quick builds a program that verifies as `make build` does.
+func quick(t *testing.T, dir, pkg, name string) string {
 	t.Helper()
-	bin := filepath.Join(dir, "wallproof-verify")
-	cmd := exec.Command("go", "run", "./internal/tools/slim", "go", "build", "-tags", "urfave_cli_no_docs", "-ldflags", "-s -w", "-o", bin, "./cmd/wallproof-verify")
+	bin := filepath.Join(dir, name)
+	cmd := exec.Command("go", "run", "./internal/tools/slim", "go", "build", "-tags", "urfave_cli_no_docs", "-ldflags", "-s -w", "-o", bin, "./"+pkg)
 	cmd.Dir = "../../.."
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("build: %v\n%s", err, out)
@@ -232,8 +233,9 @@ func usage(t *testing.T, measure string, times int, args ...string) (c cost) {
 }
 
 // processRows compares whole processes. What cosign does is to verify the bundle;
-// the same of ours is a bundle alone, and the whole packet stands below it. Both
-// programs that verify are measured: the auditor's, and the whole wallproof.
+// the same of ours is a bundle alone, and the whole packet stands below it. All
+// programs that verify are measured: the one that users start, the auditor's, and the
+// one with all commands.
 func processRows(t *testing.T) {
 	t.Helper()
 	dir := t.TempDir()
@@ -246,6 +248,10 @@ func processRows(t *testing.T) {
 	}
 	at := packettest.Now.Format(time.RFC3339)
 	attestation, rerun := filepath.Join(root, packet.AttestationFile), filepath.Join(root, packet.VerificationFile)
+	whole := filepath.Join(dir, front.Boundary)
+	if err := os.Rename(tool(t, dir, "cmd/wallproof"), whole); err != nil {
+		t.Fatal(err)
+	}
 	cosign := cosignBinary(t)
 	var theirs cost
 	if cosign == "" {
@@ -254,7 +260,7 @@ func processRows(t *testing.T) {
 		theirs = usage(t, measure, runs, cosign, "verify-blob-attestation", "--bundle", attestation, "--key", key, "--insecure-ignore-tlog", "--type", predicate.TypeBoundary,
 			"--digest", packettest.ImageDigest[len("sha256:"):], "--digestAlg", "sha256")
 	}
-	for _, bin := range []string{auditor(t, dir), tool(t, dir, "cmd/wallproof")} {
+	for _, bin := range []string{quick(t, dir, "cmd/wallproof-front", front.Program), quick(t, dir, "cmd/wallproof-verify", "wallproof-verify"), whole} {
 		name := filepath.Base(bin)
 		bare := usage(t, measure, runs, bin, "version")
 		bundle := usage(t, measure, runs, bin, "verify", attestation, "--verification", rerun, "--key", key, "--at", at)
