@@ -78,16 +78,18 @@ func (x *session) relayFrames(up net.Conn) (sent, got, masked int64) {
 }
 
 // frameRelay passes WebSocket frames on (RFC 6455, section 5.2), masking
-// secrets in their payload, also where one lies across the fragments of a
-// message. Control frames may come between fragments.
+// secrets in their payload, also where one lies across the fragments of a message or
+// across messages. Control frames may come between fragments.
 type frameRelay struct {
 	dst    io.Writer
 	live   *redact.Live
 	bytes  int64
 	masked int64
 	text   []byte // payload that is held back, of the message so far
-	queue  []byte // what is to be written once it is decided, headers included
-	marks  []mark // where in queue the bytes of text lie
+	data   redact.Pieces
+	aside  redact.Pieces // control frames
+	queue  []byte        // what is to be written once it is decided, headers included
+	marks  []mark        // where in queue the bytes of text lie
 }
 
 // mark says that n bytes of held-back text lie at queue[at:].
@@ -174,7 +176,7 @@ func (f *frameRelay) header(src io.Reader) (fin, control bool, size int64, err e
 // payload queues a piece of payload and writes what is decided.
 func (f *frameRelay) payload(p []byte, control, last bool) error {
 	if control {
-		n := f.live.Get().Bytes(p)
+		n, _ := f.aside.Mask(f.live.Get(), p, true)
 		f.masked += int64(n)
 		f.queue = append(f.queue, p...)
 		if len(f.text) == 0 {
@@ -191,8 +193,7 @@ func (f *frameRelay) payload(p []byte, control, last bool) error {
 // flush masks the text and writes the queue up to where text is held back. At
 // the end of a message nothing is held back.
 func (f *frameRelay) flush(end bool) error {
-	red := f.live.Get()
-	found, hold := red.Stream(f.text, end)
+	found, hold := f.data.Mask(f.live.Get(), f.text, end)
 	f.masked += int64(found)
 	f.restore()
 	upto := len(f.queue)

@@ -159,6 +159,40 @@ func TestFrameRelayAgainstWholeMessages(t *testing.T) {
 	}
 }
 
+// A secret that a host spreads over messages, a few bytes in each, is masked but for
+// its first bytes; so is one in pongs.
+func TestSecretOverMessages(t *testing.T) {
+	const value = "wpcanary-spread-over-messages"
+	red, err := redact.New([]byte(value))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, op := range []byte{1, 2, 10} {
+		for size := 1; size < len(value); size++ {
+			var wire bytes.Buffer
+			text := "a " + value + " b"
+			for rest := text; rest != ""; {
+				n := min(size, len(rest))
+				wire.Write(frame(op, true, []byte(rest[:n])))
+				rest = rest[n:]
+			}
+			total := wire.Len()
+			var got bytes.Buffer
+			fr := frameRelay{dst: &got, live: redact.NewLive(red)}
+			if err := fr.run(&wire); err != io.EOF || got.Len() != total {
+				t.Fatalf("%v, %d bytes of %d", err, got.Len(), total)
+			}
+			var payload []byte
+			for b := got.Bytes(); len(b) > 0; b = b[2+b[1]:] {
+				payload = append(payload, b[2:2+b[1]]...)
+			}
+			if !strings.HasSuffix(string(payload), redact.Masked(len(value)-redact.MinSecret+1)+" b") || !strings.HasPrefix(string(payload), "a ") {
+				t.Errorf("opcode %d, %d bytes a message: %q", op, size, payload)
+			}
+		}
+	}
+}
+
 func TestFramesThatNobodyAgreedTo(t *testing.T) {
 	for name, b := range map[string][]byte{
 		"reserved bit":       {0xc1, 0},

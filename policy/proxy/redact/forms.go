@@ -7,6 +7,7 @@ import (
 	"html"
 	"net/url"
 	"strings"
+	"sync"
 	"unicode/utf8"
 )
 
@@ -64,11 +65,27 @@ func expandBase64(v []byte, add func(string)) {
 		buf := append(make([]byte, offset, offset+len(v)), v...)
 		first := (offset*8 + 5) / 6
 		last := len(buf) * 8 / 6
-		for _, enc := range []*base64.Encoding{base64.RawStdEncoding, base64.RawURLEncoding} {
-			add(enc.EncodeToString(buf)[first:last])
+		std := base64.RawStdEncoding.EncodeToString(buf)[first:last]
+		add(std)
+		add(base64.RawURLEncoding.EncodeToString(buf)[first:last])
+		// As it stands in a form or a URL, and in what writes every slash of JSON as
+		// \/. The group may be cut by the escape of a character, not within one.
+		for _, r := range base64Escapes() {
+			add(r.Replace(std))
 		}
 	}
 }
+
+// base64Escapes are the ways in which the characters of the standard alphabet that
+// are neither letter nor digit are escaped.
+var base64Escapes = sync.OnceValue(func() []*strings.Replacer {
+	return []*strings.Replacer{
+		strings.NewReplacer("+", "%2B", "/", "%2F"), strings.NewReplacer("+", "%2b", "/", "%2f"),
+		strings.NewReplacer("+", "%2B"), strings.NewReplacer("+", "%2b"), // a path keeps its slashes
+		strings.NewReplacer("/", `\/`), strings.NewReplacer("+", `\u002b`), strings.NewReplacer("+", `\u002b`, "/", `\/`),
+		strings.NewReplacer("+", `\u002B`), strings.NewReplacer("+", `\u002b`, "/", `\u002f`), strings.NewReplacer("+", `\u002B`, "/", `\u002F`),
+	}
+})
 
 // Characters that escape functions leave alone besides letters and digits.
 var percentSafe = []string{

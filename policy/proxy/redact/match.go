@@ -1,6 +1,7 @@
 package redact
 
 import (
+	"bytes"
 	"encoding/binary"
 	"math/bits"
 	"sort"
@@ -13,8 +14,19 @@ const gram = 8
 // maxStride bounds a class's stride; offsets are bits of a uint16.
 const maxStride = 16
 
-// manyPatterns is where a smaller stride begins to pay: its table is smaller.
-const manyPatterns = 20000
+// bloomBitsPerGram and two bits a gram leave one in thirty places of random text to
+// be looked at further. bloomRoom is about what a core's own cache holds: a stride
+// whose table is larger does not pay, down to leastStride.
+const (
+	bloomBitsPerGram = 10
+	bloomRoom        = 8 << 20 // bits
+	leastStride      = 4
+)
+
+// anchors are bytes that are rare in text and begin what is escaped as a whole.
+// Patterns that begin with one have a class of their own, in which only places with
+// that byte are looked at.
+const anchors = "%\\&"
 
 // classFloors are the least lengths of the classes. A class's stride follows
 // from its shortest pattern.
@@ -26,17 +38,18 @@ type set struct {
 	parent   []int32  // the longest other pattern that is a prefix, or -1
 	max      int      // longest pattern
 	stride   int
-	bloom    []uint64 // one bit a gram
-	shift    uint     // of the hash, to index a bit of bloom
+	anchor   byte     // 0: none
+	bloom    []uint64 // two bits of one word a gram
 	slots    []slot   // open addressing, half empty; length a power of two
+	grams    int      // different ones
 	prefixes []prefix // likewise, of first grams
 	first    [256]bool
 }
 
-// slot says at which offsets patterns hold a gram. The tag is a part of its
-// hash; a false one costs a verification and no more.
+// slot says at which offsets patterns hold a gram. Two of one hash share it; a false
+// one costs a verification and no more.
 type slot struct {
-	tag     uint32
+	hash    uint64
 	offsets uint16 // bit i: some pattern has the gram at offset i; 0 is free
 }
 
@@ -63,8 +76,12 @@ func hash(v uint64) uint64 {
 
 // compile sorts patterns into classes.
 func compile(patterns map[string]bool) []*set {
-	classes := make([][]string, len(classFloors))
+	classes := make([][]string, len(classFloors)+len(anchors))
 	for p := range patterns {
+		if a := strings.IndexByte(anchors, p[0]); a >= 0 {
+			classes[len(classFloors)+a] = append(classes[len(classFloors)+a], p)
+			continue
+		}
 		for i, floor := range classFloors {
 			if len(p) >= floor {
 				classes[i] = append(classes[i], p)
@@ -73,29 +90,36 @@ func compile(patterns map[string]bool) []*set {
 		}
 	}
 	var sets []*set
-	for _, c := range classes {
+	for i, c := range classes {
 		if len(c) > 0 {
-			sets = append(sets, newSet(c))
+			s := &set{patterns: c}
+			if i >= len(classFloors) {
+				s.anchor = anchors[i-len(classFloors)]
+			}
+			s.build()
+			sets = append(sets, s)
 		}
 	}
 	return sets
 }
 
-func newSet(patterns []string) *set {
+func (s *set) build() {
+	patterns := s.patterns
 	sort.Strings(patterns)
-	s := &set{patterns: patterns}
 	shortest := len(patterns[0])
 	for _, p := range patterns {
 		shortest, s.max = min(shortest, len(p)), max(s.max, len(p))
 		s.first[p[0]] = true
 	}
 	s.stride = min(shortest-gram+1, maxStride)
-	if len(patterns) > manyPatterns {
-		s.stride = min(s.stride, maxStride/2)
+	for s.stride > leastStride && len(patterns)*s.stride*bloomBitsPerGram > bloomRoom {
+		s.stride--
+	}
+	if s.anchor != 0 {
+		s.stride = 1 // of the anchor's places
 	}
 	s.link()
 	s.index()
-	return s
 }
 
 // link finds each pattern's parent: the patterns on the stack are prefixes of
@@ -115,35 +139,54 @@ func (s *set) link() {
 	}
 }
 
-// bloomBitsPerGram keeps the share of set bits near one in sixteen.
-const bloomBitsPerGram = 16
-
 func (s *set) index() {
-	grams := len(s.patterns) * s.stride
-	bloomLog := max(13, min(26, bits.Len(uint(grams*bloomBitsPerGram))))
-	s.bloom = make([]uint64, 1<<(bloomLog-6))
-	s.shift = uint(64 - bloomLog)
-	s.slots = make([]slot, 1<<bits.Len(uint(grams*2)))
+	s.slots = make([]slot, 1<<bits.Len(uint(len(s.patterns)*4)))
 	s.prefixes = make([]prefix, 1<<bits.Len(uint(len(s.patterns)*2)))
 	for i, p := range s.patterns {
 		for off := range s.stride {
-			s.addGram(loadString(p[off:]), off)
+			s.addGram(hash(loadString(p[off:])), 1<<off)
 		}
 		s.addPrefix(loadString(p), int32(i))
 	}
+	s.bloom = make([]uint64, s.grams*bloomBitsPerGram/64+64)
+	for _, p := range s.patterns {
+		for off := range s.stride {
+			h := hash(loadString(p[off:]))
+			w, _ := bits.Mul64(h, uint64(len(s.bloom)))
+			s.bloom[w] |= bloomBits(h)
+		}
+	}
 }
 
-func (s *set) addGram(v uint64, off int) {
-	h := hash(v)
-	bit := h >> s.shift
-	s.bloom[bit>>6] |= 1 << (bit & 63)
+// bloomBits are the bits of a gram in its word.
+func bloomBits(h uint64) uint64 { return 1<<(h>>29&63) | 1<<(h>>35&63) }
+
+// addGram notes the offsets of a gram.
+func (s *set) addGram(h uint64, offsets uint16) {
 	mask := uint64(len(s.slots) - 1)
 	for i := h & mask; ; i = (i + 1) & mask {
 		sl := &s.slots[i]
-		if sl.offsets == 0 || sl.tag == uint32(h>>32) {
-			sl.tag = uint32(h >> 32)
-			sl.offsets |= 1 << off
+		if sl.offsets == 0 {
+			*sl = slot{h, offsets}
+			if s.grams++; s.grams*2 > len(s.slots) {
+				s.grow()
+			}
 			return
+		}
+		if sl.hash == h {
+			sl.offsets |= offsets
+			return
+		}
+	}
+}
+
+// grow doubles the slots.
+func (s *set) grow() {
+	old := s.slots
+	s.slots, s.grams = make([]slot, 2*len(old)), 0
+	for _, sl := range old {
+		if sl.offsets != 0 {
+			s.addGram(sl.hash, sl.offsets)
 		}
 	}
 }
@@ -167,11 +210,32 @@ func (s *set) addPrefix(v uint64, i int32) {
 // that begin in one place only the longest is reported, and one place may be
 // reported more than once.
 func (s *set) scan(b []byte, found func(start, end int) bool) {
-	bloom, shift, stride := s.bloom, s.shift, s.stride
+	if s.anchor != 0 {
+		s.scanAnchored(b, found)
+		return
+	}
+	bloom, stride := s.bloom, s.stride
+	n := uint64(len(bloom))
 	for i := 0; i+gram <= len(b); i += stride {
 		h := hash(load(b[i:]))
-		bit := h >> shift
-		if bloom[bit>>6]&(1<<(bit&63)) != 0 && !s.verify(b, i, h, found) {
+		w, _ := bits.Mul64(h, n)
+		if m := bloomBits(h); bloom[w]&m == m && !s.verify(b, i, h, found) {
+			return
+		}
+	}
+}
+
+// scanAnchored is scan for patterns that begin with the anchor.
+func (s *set) scanAnchored(b []byte, found func(start, end int) bool) {
+	n := uint64(len(s.bloom))
+	for i := 0; i+gram <= len(b); i++ {
+		at := bytes.IndexByte(b[i:], s.anchor)
+		if i += at; at < 0 || i+gram > len(b) {
+			return
+		}
+		h := hash(load(b[i:]))
+		w, _ := bits.Mul64(h, n)
+		if m := bloomBits(h); s.bloom[w]&m == m && !s.verify(b, i, h, found) {
 			return
 		}
 	}
@@ -182,7 +246,7 @@ func (s *set) scan(b []byte, found func(start, end int) bool) {
 func (s *set) verify(b []byte, i int, h uint64, found func(start, end int) bool) bool {
 	mask := uint64(len(s.slots) - 1)
 	for j := h & mask; s.slots[j].offsets != 0; j = (j + 1) & mask {
-		if s.slots[j].tag != uint32(h>>32) {
+		if s.slots[j].hash != h {
 			continue
 		}
 		for offs := s.slots[j].offsets; offs != 0; offs &= offs - 1 {

@@ -51,6 +51,11 @@ func encodings(secret string) map[string]string {
 	for i, prefix := range []string{"", "x", "xy"} {
 		out[fmt.Sprintf("base64 std %d", i)] = base64.StdEncoding.EncodeToString([]byte(prefix + secret + "tail"))
 		out[fmt.Sprintf("base64 url %d", i)] = base64.URLEncoding.EncodeToString([]byte(prefix + secret + "tail"))
+		std := base64.StdEncoding.EncodeToString([]byte(prefix + secret + "tail"))
+		out[fmt.Sprintf("base64 in a form %d", i)] = url.QueryEscape(std)
+		out[fmt.Sprintf("base64 in a path %d", i)] = url.PathEscape(std)
+		out[fmt.Sprintf("base64 with escaped slashes %d", i)] = strings.ReplaceAll(std, "/", `\/`)
+		out[fmt.Sprintf("base64 in careful JSON %d", i)] = strings.NewReplacer("+", `\u002B`).Replace(std)
 	}
 	return out
 }
@@ -327,16 +332,29 @@ func benchText(n int) []byte {
 	return b
 }
 
+func benchBase64(n int) []byte {
+	rng := rand.New(rand.NewPCG(7, 8))
+	raw := make([]byte, n)
+	for i := range raw {
+		raw[i] = byte(rng.Uint32())
+	}
+	return []byte(base64.StdEncoding.EncodeToString(raw))[:n]
+}
+
 func BenchmarkMask(b *testing.B) {
-	text := benchText(1 << 20)
-	for _, n := range []int{1, 20, 1000, 10000} {
-		b.Run(fmt.Sprintf("secrets=%d", n), func(b *testing.B) {
+	texts := map[string][]byte{"text": benchText(1 << 20), "base64": benchBase64(1 << 20)}
+	for _, c := range []struct {
+		n, size int
+		text    string
+	}{{1, 40, "text"}, {100, 40, "text"}, {1000, 40, "text"}, {10000, 40, "text"}, {10000, 40, "base64"}, {10000, 16, "text"}, {10000, 16, "base64"}, {1000, 8, "text"}} {
+		text := texts[c.text]
+		b.Run(fmt.Sprintf("secrets=%d/bytes=%d/%s", c.n, c.size, c.text), func(b *testing.B) {
 			rng := rand.New(rand.NewPCG(5, 6))
 			var values [][]byte
-			for range n {
-				v := make([]byte, 40)
+			for range c.n {
+				v := make([]byte, c.size)
 				for i := range v {
-					v[i] = "abcdefghijklmnopqrstuvwxyz234567"[rng.IntN(32)]
+					v[i] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_"[rng.IntN(64)]
 				}
 				values = append(values, v)
 			}
@@ -353,4 +371,57 @@ func BenchmarkMask(b *testing.B) {
 			}
 		})
 	}
+}
+
+// TestPiecesOfASecret spreads secrets over pieces that go out one by one: no more
+// than the first bytes of each are seen, and what is no secret arrives as it was.
+func TestPiecesOfASecret(t *testing.T) {
+	values := []string{"wpcanaryabcdefghijkl", "canarywpother-secret"}
+	r := mustNew(t, values...)
+	rng := rand.New(rand.NewPCG(9, 10))
+	for round := range 2000 {
+		var text []byte
+		for range 1 + rng.IntN(6) {
+			text = append(text, []string{values[0], values[1], "plain ", "x", "\n\n"}[rng.IntN(5)]...)
+		}
+		text = append(text, '.')
+		want := append([]byte(nil), text...)
+		r.Bytes(want)
+		var p Pieces
+		var got, held []byte
+		for rest := text; len(rest) > 0; {
+			n := min(len(rest), 1+rng.IntN(1+rng.IntN(25)))
+			b := append(held, rest[:n]...)
+			rest = rest[n:]
+			end := len(rest) == 0 || rng.IntN(2) == 0
+			_, hold := p.Mask(r, b, end)
+			if end && hold != len(b) {
+				t.Fatalf("round %d: %d bytes of a piece that ended are held back", round, len(b)-hold)
+			}
+			got, held = append(got, b[:hold]...), append([]byte(nil), b[hold:]...)
+		}
+		if len(got) != len(text) {
+			t.Fatalf("round %d: %d bytes of %d", round, len(got), len(text))
+		}
+		for i := range got {
+			switch {
+			case want[i] != Mask && got[i] != text[i] && got[i] != Mask:
+				t.Fatalf("round %d: byte %d is another\ntext %q\n got %q", round, i, text, got)
+			case want[i] == Mask && got[i] != Mask && i >= minTail-1 && want[i-minTail+1] == Mask && !startsNear(text, values, i):
+				t.Fatalf("round %d: byte %d of a secret is seen\ntext %q\n got %q", round, i, text, got)
+			}
+		}
+	}
+}
+
+// startsNear says whether i is among the first bytes of an occurrence.
+func startsNear(text []byte, values []string, i int) bool {
+	for k := max(0, i-minTail+2); k <= i; k++ {
+		for _, v := range values {
+			if bytes.HasPrefix(text[k:], []byte(v)) {
+				return true
+			}
+		}
+	}
+	return false
 }

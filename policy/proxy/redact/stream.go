@@ -112,6 +112,45 @@ func (r *Redactor) last(b []byte) (found, cut int) {
 	return found, cut
 }
 
+// Pieces masks a text that comes in pieces of which each has to go out before the
+// next one comes, as messages of a WebSocket. Of a secret that is spread over pieces
+// no more than its first bytes, too few to tell what they begin, are seen.
+type Pieces struct {
+	before []byte // what went out last, if a secret may begin in it
+}
+
+// Mask masks the occurrences in b, a part of a piece, in place: as Redactor.Stream.
+// With end, b is the end of its piece.
+func (p *Pieces) Mask(r *Redactor, b []byte, end bool) (found, hold int) {
+	if r.Empty() {
+		p.before = nil
+		return 0, len(b)
+	}
+	if len(b) == 0 {
+		return 0, 0
+	}
+	k := len(p.before)
+	text := b
+	if k > 0 {
+		text = append(p.before[:k:k], b...)
+	}
+	found, hold = r.mask(text, true)
+	if end {
+		tail := append([]byte(nil), text[hold:]...)
+		if len(tail) >= minTail {
+			fill(text[hold:])
+			found++
+		}
+		p.before, hold = tail, len(text)
+	} else if hold >= k {
+		p.before = nil
+	}
+	if k > 0 {
+		copy(b, text[k:])
+	}
+	return found, max(0, hold-k)
+}
+
 // makeRoom moves what is held back to the front and makes sure that there is
 // room behind it.
 func (r *Reader) makeRoom() {
