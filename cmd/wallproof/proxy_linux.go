@@ -25,6 +25,19 @@ func defaultOperator() string {
 	return "/run/wallproof-proxy.sock"
 }
 
+// proxyUserFlag is who a proxy is once it serves.
+func proxyUserFlag() *cli.StringFlag {
+	return &cli.StringFlag{Name: "user", Usage: "become `UID[:GID]` once it serves (root only); the policy must be readable for it"}
+}
+
+func proxyUser(c *cli.Context) (*standalone.User, error) {
+	u, err := parseUser(c.String("user"))
+	if u == nil || err != nil {
+		return &standalone.User{}, err
+	}
+	return &standalone.User{UID: int(u.UID), GID: int(u.GID)}, nil
+}
+
 func operatorFlag() *cli.StringFlag {
 	return &cli.StringFlag{Name: "operator", Usage: "Unix socket for status, logs and metrics (`FILE`)", Value: defaultOperator()}
 }
@@ -34,7 +47,8 @@ func proxyCommand() *cli.Command {
 		Name:  "proxy",
 		Usage: "run the enforcing proxy as an ordinary HTTP(S) proxy in front of any sandbox",
 		Description: "Resolves the policy's secrets, writes the run's certificate, and serves until it is interrupted; then it stops\n" +
-			"gracefully, after lingering if the policy says so. Edits of the policy file take effect as they are saved.\n\n" +
+			"gracefully, after lingering if the policy says so. Edits of the policy file take effect as they are saved. Once it serves\n" +
+			"it gives up capabilities, new programs and most of the kernel's interfaces; --user makes root somebody else.\n\n" +
 			"Examples:\n   wallproof proxy --policy policy.yaml --listen 127.0.0.1:3128 --ca-out ca.pem\n" +
 			"   wallproof proxy --policy policy.yaml --listen 127.0.0.1:3128 --socks 127.0.0.1:1080 --ca-out ca.pem --log events.jsonl\n" +
 			"   wallproof proxy status",
@@ -49,6 +63,7 @@ func proxyCommand() *cli.Command {
 			&cli.StringSliceFlag{Name: "resolve", Usage: "answer for a name in advance: `NAME:PORT:ADDR`"},
 			&cli.StringFlag{Name: "log", Usage: "append every decision here (`FILE`, JSON lines)"},
 			&cli.StringFlag{Name: "run", Usage: "`ID` of the run in logs"},
+			proxyUserFlag(),
 			operatorFlag(),
 		},
 		Action: proxyAction,
@@ -77,6 +92,7 @@ func egressAgentCommand() *cli.Command {
 			&cli.StringSliceFlag{Name: "resolve", Usage: "answer for a name in advance: `NAME:PORT:ADDR`"},
 			&cli.StringFlag{Name: "log", Usage: "append every decision here (`FILE`, JSON lines)"},
 			&cli.StringFlag{Name: "run", Usage: "`ID` of the run in logs"},
+			proxyUserFlag(),
 			&cli.StringFlag{Name: "operator", Usage: "Unix socket for status, logs and metrics (`FILE`); none by default"},
 		},
 		Action: func(c *cli.Context) error {
@@ -85,9 +101,14 @@ func egressAgentCommand() *cli.Command {
 					return fmt.Errorf("the egress agent needs --%s", name)
 				}
 			}
+			user, err := proxyUser(c)
+			if err != nil {
+				return err
+			}
 			second, stop := secondSignal(c.Context)
 			defer stop()
 			return standalone.Run(c.Context, second, standalone.Options{
+				Confine:    user,
 				PolicyFile: c.String("policy"), Resolver: c.String("resolver"), Resolve: c.StringSlice("resolve"), LogFile: c.String("log"),
 				RunID: c.String("run"), User: os.Getenv("USER"), Operator: c.String("operator"), Messages: os.Stderr,
 				Listen: []standalone.Listen{{Kind: proxy.KindAgent, Addr: c.String("listen")}},
@@ -121,6 +142,10 @@ func proxyAction(c *cli.Context) error {
 				o.Listen = append(o.Listen, standalone.Listen{Kind: kind, Addr: addr})
 			}
 		}
+	}
+	var err error
+	if o.Confine, err = proxyUser(c); err != nil {
+		return err
 	}
 	second, stop := secondSignal(c.Context)
 	defer stop()

@@ -20,10 +20,23 @@ import (
 // still do.
 const confinedArg = "wallproof-test-confined"
 
+// selfArg does the same with what a stand-alone proxy gives up, and userArg with
+// root that becomes somebody else.
+const (
+	selfArg = "wallproof-test-self"
+	userArg = "wallproof-test-user"
+)
+
 func TestMain(m *testing.M) {
-	if len(os.Args) == 2 && os.Args[1] == confinedArg {
-		confined()
-		os.Exit(0)
+	if len(os.Args) == 2 {
+		if confine, ok := map[string]func() (Facts, error){
+			confinedArg: Process,
+			selfArg:     func() (Facts, error) { return Self(0, 0) },
+			userArg:     func() (Facts, error) { return Self(65534, 65534) },
+		}[os.Args[1]]; ok {
+			confined(confine)
+			os.Exit(0)
+		}
 	}
 	os.Exit(m.Run())
 }
@@ -33,15 +46,16 @@ type report struct {
 	Facts  Facts
 	Err    string
 	Worked []string
+	Status string // of /proc/self/status, where it can be read
 }
 
-func confined() {
+func confined(confine func() (Facts, error)) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		panic(err)
 	}
 	var r report
-	if r.Facts, err = Process(); err != nil {
+	if r.Facts, err = confine(); err != nil {
 		r.Err = err.Error()
 	}
 	for name, try := range map[string]func() error{
@@ -66,6 +80,8 @@ func confined() {
 			r.Worked = append(r.Worked, name)
 		}
 	}
+	status, _ := os.ReadFile("/proc/self/status")
+	r.Status = string(status)
 	b, _ := json.Marshal(r)
 	fmt.Println(string(b))
 }
@@ -104,12 +120,13 @@ func useNetwork(l net.Listener) error {
 	return nil
 }
 
-func TestOnlyTheNetworkIsLeft(t *testing.T) {
+func reportOf(t *testing.T, arg string) report {
+	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	out, err := exec.Command(self, confinedArg).Output()
+	out, err := exec.Command(self, arg).Output()
 	var ee *exec.ExitError
 	if errors.As(err, &ee) {
 		t.Fatalf("%v: %s", err, ee.Stderr)
@@ -118,6 +135,46 @@ func TestOnlyTheNetworkIsLeft(t *testing.T) {
 	if err := json.Unmarshal(out, &r); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
+	return r
+}
+
+// D14: the stand-alone proxy keeps its files and the network, and nothing else of
+// what makes a process dangerous.
+func TestD14StandAloneKeepsFilesAndTheNetwork(t *testing.T) {
+	for _, arg := range []string{selfArg, userArg} {
+		r := reportOf(t, arg)
+		if arg == userArg && os.Geteuid() != 0 {
+			if r.Err == "" {
+				t.Error("somebody who is not root became another user")
+			}
+			continue
+		}
+		if r.Err != "" || !r.Facts.Seccomp || r.Facts.CoreDumps {
+			t.Errorf("%s: %+v", arg, r)
+		}
+		_ = os.Remove("/tmp/wallproof-confined")
+		for _, worked := range r.Worked {
+			if worked != "open a file" && worked != "make a file" && worked != "threads and the network" {
+				t.Errorf("%s: what still works: %s", arg, worked)
+			}
+		}
+		if len(r.Worked) != 3 {
+			t.Errorf("%s: only these still work: %v", arg, r.Worked)
+		}
+		want := []string{"Seccomp:\t2", "NoNewPrivs:\t1", "CapEff:\t0000000000000000", "CapPrm:\t0000000000000000"}
+		if arg == userArg {
+			want = append(want, "Uid:\t65534\t65534\t65534\t65534\n", "Groups:\t \n")
+		}
+		for _, line := range want {
+			if !strings.Contains(r.Status, line) {
+				t.Errorf("%s: status lacks %q:\n%s", arg, line, r.Status)
+			}
+		}
+	}
+}
+
+func TestOnlyTheNetworkIsLeft(t *testing.T) {
+	r := reportOf(t, confinedArg)
 	if r.Err != "" || !r.Facts.Seccomp || r.Facts.CoreDumps {
 		t.Errorf("%+v", r)
 	}

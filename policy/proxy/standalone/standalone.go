@@ -23,6 +23,7 @@ import (
 
 	"github.com/wallproof/wallproof/policy"
 	"github.com/wallproof/wallproof/policy/proxy"
+	"github.com/wallproof/wallproof/policy/proxy/confine"
 	"github.com/wallproof/wallproof/policy/proxy/record"
 	"github.com/wallproof/wallproof/policy/proxy/secret"
 	"github.com/wallproof/wallproof/policy/proxy/watch"
@@ -54,8 +55,12 @@ type Options struct {
 	Limits     proxy.Limits      //
 	Dial       proxy.Config      // only its Dial, Now and OriginalDst are used, by tests
 	Services   map[string]string // addresses of the run's own services
+	Confine    *User             // confines the whole process once it serves; nil does not
 	Agent      *AgentFiles       // makes this an egress agent: every listener is of KindAgent
 }
+
+// User is who the process becomes; the zero one stays who it is.
+type User struct{ UID, GID int }
 
 // AgentFiles are what an egress agent proves itself with, and whom it serves: files
 // in PEM.
@@ -121,6 +126,10 @@ func Run(ctx, second context.Context, o Options) error {
 		return err
 	}
 	defer stopOps()
+	if err := in.confine(); err != nil {
+		_ = in.Server.Close()
+		return err
+	}
 	watching, stopWatching := context.WithCancel(second)
 	defer stopWatching()
 	go func() {
@@ -142,6 +151,35 @@ func Run(ctx, second context.Context, o Options) error {
 	end, cancel := context.WithTimeout(context.Background(), stopTime)
 	defer cancel()
 	return errors.Join(err, in.Server.Shutdown(end), in.Recorder.Err())
+}
+
+// confine gives up what a serving proxy does not need (D14). Unlike the proxy of a
+// run it keeps the host's files, as it reads edits and the secrets that they name.
+func (in *Instance) confine() error {
+	u := in.opts.Confine
+	if u == nil {
+		return nil
+	}
+	if in.opts.EnvOut != "" && u.UID != 0 {
+		if err := os.Chown(in.opts.EnvOut, u.UID, u.GID); err != nil {
+			return fmt.Errorf("give the sandbox's environment to the proxy's user: %w", err)
+		}
+	}
+	facts, err := confine.Self(u.UID, u.GID)
+	if err != nil {
+		return fmt.Errorf("confine the proxy: %w", err)
+	}
+	f, err := os.Open(in.opts.PolicyFile)
+	if err != nil {
+		return fmt.Errorf("the proxy has given up its capabilities and could not see edits: %w; let it read the policy, or run it as the file's owner", err)
+	}
+	_ = f.Close()
+	locked := "memory is not locked, as its limit (ulimit -l) forbids it"
+	if facts.MemoryLocked {
+		locked = "memory is locked"
+	}
+	in.say("confined: system calls are filtered, no capability, no core dump; %s", locked)
+	return nil
 }
 
 func orNone(s string) string {
