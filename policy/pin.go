@@ -88,6 +88,10 @@ func (v *Verifier) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
+// Keeps reports whether what is written is kept in memory, as it is for an "h1:"
+// digest.
+func (v *Verifier) Keeps() bool { return v.module != nil && !v.over }
+
 // Verified reports whether what was written is a pinned artefact.
 func (v *Verifier) Verified() bool {
 	for algorithm, h := range v.sums {

@@ -33,6 +33,9 @@ func (o *origin) exchange(ctx context.Context, r *rules, q *request, wantH2 bool
 	if ref := o.credentials(ctx, r, q, ask, ev); ref != nil {
 		return nil, ref
 	}
+	if d.Pin != nil && d.Pin.Covers(q.path) {
+		askWhole(q)
+	}
 	o.prepare(r, q)
 	resp, ref := o.roundTrip(ctx, r, q, wantH2)
 	ev.Dialled = q.dialled
@@ -51,7 +54,10 @@ func (o *origin) exchange(ctx context.Context, r *rules, q *request, wantH2 bool
 		return nil, ref
 	}
 	if d.Pin != nil {
-		holdToPin(d.Pin, q, resp)
+		if ref := o.holdToPin(d.Pin, q, resp); ref != nil {
+			resp.release(false)
+			return nil, ref
+		}
 	}
 	return resp, nil
 }

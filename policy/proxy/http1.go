@@ -162,6 +162,7 @@ func (x *session) request(req *httpx.Request, t target, uri string, ev *Event) b
 		return x.refuse(ev, ref, "")
 	}
 	x.take(req, q)
+	defer q.over()
 	r := x.o.s.rules.Load()
 	resp, ref := x.o.exchange(x.c.ctx, r, q, false, ev)
 	if ref != nil {

@@ -103,6 +103,7 @@ func (o *origin) serveStream(w http.ResponseWriter, hr *http.Request) {
 		}
 	}()
 	q := &request{target: *o.dst, scheme: "https", method: hr.Method}
+	defer q.over()
 	if ref := h.take(hr, q); ref != nil {
 		h.refuse(ref)
 		return

@@ -95,6 +95,19 @@ func TestD10PinnedArtefacts(t *testing.T) {
 		switch r.URL.Path {
 		case "/good.tgz", "/page":
 			_, _ = io.WriteString(rw, good)
+		case "/part.tgz": // what a client asked for in parts, or a server gives in parts
+			if r.Header.Get("Range") != "" {
+				rw.Header().Set("Content-Range", "bytes 0-999/1000")
+				rw.WriteHeader(206)
+			}
+			_, _ = io.WriteString(rw, strings.Repeat("bad", 300))
+		case "/unasked.tgz":
+			rw.Header().Set("Content-Range", "bytes 0-899/1000")
+			rw.WriteHeader(206)
+			_, _ = io.WriteString(rw, strings.Repeat("bad", 300))
+		case "/other.tgz":
+			rw.WriteHeader(203)
+			_, _ = io.WriteString(rw, strings.Repeat("bad", 300))
 		case "/short.tgz":
 			_, _ = io.WriteString(rw, "x")
 		case "/bad.tgz":
@@ -110,9 +123,14 @@ allow:
       digests: ["sha256:%x"]
       artefacts: [.tgz]
 `, sha256.Sum256([]byte(good))), nil)
-	for path, want := range map[string]bool{"/good.tgz": true, "/page": true, "/bad.tgz": false, "/short.tgz": false} {
+	for path, want := range map[string]bool{"/good.tgz": true, "/page": true, "/bad.tgz": false, "/short.tgz": false,
+		"/bad.t%67z": false, "/part.tgz": false, "/unasked.tgz": false, "/other.tgz": false} {
 		for _, h2 := range []bool{false, true} {
-			resp, err := p.client(h2).Get("https://registry.example" + path)
+			req, _ := http.NewRequest("GET", "https://registry.example"+path, nil)
+			if path == "/part.tgz" {
+				req.Header.Set("Range", "bytes=0-999")
+			}
+			resp, err := p.client(h2).Do(req)
 			if err != nil {
 				if want {
 					t.Fatal(err)

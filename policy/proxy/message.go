@@ -28,9 +28,18 @@ type request struct {
 	trailers  bool   // TE: trailers, for HTTP/2
 	dialled   string // address and port, for the record
 	expect    func() error
+	done      []func()      // called when the request is over, however it ended
 	sent      string        // the target as it was sent
 	later     bool          // not the first of its connection
 	sending   chan struct{} // closed when body is no longer read; nil if nobody reads it
+}
+
+// over gives back what the request took.
+func (q *request) over() {
+	for _, f := range q.done {
+		f()
+	}
+	q.done = nil
 }
 
 // requestURI is path and query as they stand in a request line.

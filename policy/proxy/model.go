@@ -46,10 +46,11 @@ func (o *origin) exchangeModel(ctx context.Context, r *rules, q *request, ev *Ev
 	if call.Models {
 		return listModels(m, call.API), nil
 	}
-	body, ref := o.modelRequest(r, q, call)
+	body, ref := o.modelRequest(ctx, r, q, call)
 	if body == nil || ref != nil {
 		return ref, nil
 	}
+	defer body.release()
 	hresp, err := o.askModel(ctx, r, q, call, body.data)
 	if err != nil {
 		return modelRefusal(call.API, 502, ReasonUpstreamClosed), nil
@@ -95,18 +96,20 @@ func (s *Server) isModelKey(h httpx.Header) bool {
 
 // modelBody is a request as it goes to the provider.
 type modelBody struct {
-	data   []byte
-	stream bool
+	data    []byte
+	stream  bool
+	release func() // of the memory that it takes
 }
 
 // modelRequest reads and judges a request. It returns either the body to send
 // or the answer that refuses it.
-func (o *origin) modelRequest(r *rules, q *request, call model.Call) (*modelBody, *response) {
+func (o *origin) modelRequest(ctx context.Context, r *rules, q *request, call model.Call) (*modelBody, *response) {
 	m := r.policy.Model
+	raw, release, err := o.s.readRequest(ctx, q, model.MaxRequest)
 	no := func(status int, reason string) (*modelBody, *response) {
+		release()
 		return nil, modelRefusal(call.API, status, reason)
 	}
-	raw, err := readRequest(q, model.MaxRequest)
 	if err != nil {
 		return no(400, ReasonModelRequest)
 	}
@@ -126,6 +129,9 @@ func (o *origin) modelRequest(r *rules, q *request, call model.Call) (*modelBody
 		}
 		req.StripHosted(call.API)
 	}
+	if rules.Restricted && !o.s.breaks.skip(hostedSearch) && req.Remote() {
+		return no(403, ReasonModelRemote)
+	}
 	if api := model.API(m.API); api != call.API {
 		if !call.Convert {
 			return no(404, ReasonModelRequest)
@@ -138,24 +144,26 @@ func (o *origin) modelRequest(r *rules, q *request, call model.Call) (*modelBody
 	if err != nil {
 		return no(400, ReasonModelRequest)
 	}
-	return &modelBody{data, req.Stream}, nil
+	return &modelBody{data, req.Stream, release}, nil
 }
 
-func readRequest(q *request, limit int64) ([]byte, error) {
+// readRequest reads the body of a request for the model, within what the proxy may
+// keep in memory.
+func (s *Server) readRequest(ctx context.Context, q *request, limit int64) (raw []byte, release func(), err error) {
 	if q.body == nil || q.header.Has("Content-Encoding") {
-		return nil, errors.New("no plain body")
+		return nil, func() {}, errors.New("no plain body")
 	}
 	if q.expect != nil {
 		if err := q.expect(); err != nil {
-			return nil, err
+			return nil, func() {}, err
 		}
 		q.expect = nil
 	}
-	raw, err := io.ReadAll(io.LimitReader(q.body, limit+1))
+	raw, release, err = s.heavy.read(ctx, q.body, limit)
 	if err == nil && int64(len(raw)) > limit {
 		err = errors.New("too large")
 	}
-	return raw, err
+	return raw, release, err
 }
 
 // searchRule is what happens to hosted search: by default it is refused where

@@ -164,6 +164,11 @@ func (o *origin) checkPush(ctx context.Context, r *rules, q *request, l policy.L
 	if ref := decodePush(q); ref != nil {
 		return ref
 	}
+	// What is held back stays in memory until it was sent.
+	if err := o.s.heavy.Acquire(ctx, maxSpool); err != nil {
+		return &refusal{status: 502, reason: ReasonLeasePush, err: err}
+	}
+	q.done = append(q.done, func() { o.s.heavy.Release(maxSpool) })
 	push, err := broker.ReadPush(q.body)
 	if err != nil {
 		return &refusal{status: 403, reason: ReasonLeasePush, err: err}
@@ -182,6 +187,9 @@ func (o *origin) checkPush(ctx context.Context, r *rules, q *request, l policy.L
 // decodePush undoes gzip, which git uses for requests, so that what is read is
 // what is sent on.
 func decodePush(q *request) *refusal {
+	if q.header.Count("Content-Encoding") > 1 {
+		return deny(403, ReasonLeasePush)
+	}
 	switch coding := q.header.Get("Content-Encoding"); coding {
 	case "", "identity":
 	case "gzip", "x-gzip":

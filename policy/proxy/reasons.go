@@ -49,6 +49,7 @@ const (
 	ReasonModelRequest     = "model-request"         // a request that the model's interface does not have
 	ReasonModelDenied      = "model-denied"          // a model that the policy does not list
 	ReasonModelSearch      = "model-hosted-search"   // asks for the provider's hosted search
+	ReasonModelRemote      = "model-remote"          // names what the provider would fetch: an image or a document by its URL
 	ReasonModelKey         = "model-key"             // without the run's proxy key
 	ReasonShutdown         = "shutdown"              //
 	ReasonReloadRouting    = "reload-routing"        // an edit that needs another routing

@@ -54,6 +54,7 @@ type Server struct {
 	h2          *handover
 	modelClient *http.Client
 	leases      *leases
+	heavy       budget
 	egress      *egress // nil: connections leave from here
 	rec         recorder
 	clock       clock
@@ -79,7 +80,7 @@ func New(cfg Config) (*Server, error) {
 		runID: cfg.RunID, agent: cfg.Agent, selective: cfg.Selective, modelKey: cfg.ModelKey, panicSink: cfg.OnPanic,
 		forms: redactForms(&cfg), breaks: cfg.Breaks, limits: cfg.Limits.withDefaults(), cfg: cfg,
 		dialer: cfg.Dial, origDst: cfg.OriginalDst, now: cfg.Now,
-		listeners: map[interface{ Close() error }]struct{}{},
+		heavy: newBudget(), listeners: map[interface{ Close() error }]struct{}{},
 	}
 	s.defaults()
 	r, err := compileRules(&cfg, 1)

@@ -44,6 +44,29 @@ func TestReadPush(t *testing.T) {
 	}
 }
 
+// Whether options follow the commands is told as git tells it; else one would take for
+// the pack what the other takes for options.
+func TestPushOptions(t *testing.T) {
+	for caps, want := range map[string]bool{
+		"push-options": true, "report-status push-options": true, "push-options=1": true, "push-options=": true, "a\tpush-options\tb": true,
+		"push-options-not": false, "no-push-options": false, "": false, "a\u00a0push-options": false,
+		"push-options\x00rest": true, "a\x00push-options": false,
+	} {
+		r := bytes.NewReader(append(pkt(zero+" "+idA+" refs/heads/x\x00"+caps, "", "an option", ""), "PACK"...))
+		p, err := ReadPush(r)
+		if err != nil || p.Has("push-options") != want || (r.Len() == len("PACK")) != want {
+			t.Errorf("%q: %v, %d bytes are left", caps, err, r.Len())
+		}
+	}
+	endless := pkt(zero+" "+idA+" refs/heads/x\x00push-options", "")
+	for len(endless) < maxHead {
+		endless = append(endless, pkt(strings.Repeat("x", maxPacket-4))...)
+	}
+	if _, err := ReadPush(bytes.NewReader(append(endless, "0000"...))); !errors.Is(err, ErrMalformed) {
+		t.Errorf("options of %d bytes: %v", len(endless), err)
+	}
+}
+
 func TestPushesThatCannotBeRead(t *testing.T) {
 	for name, in := range map[string][]byte{
 		"empty":             nil,

@@ -15,6 +15,7 @@ const (
 	maxCommands = 1000
 	maxRef      = 1024
 	maxRefs     = 1 << 20 // of an advertisement
+	maxHead     = 4 << 20 // of all commands and options
 )
 
 // ErrMalformed: what was read is no such message, or one that is not served.
@@ -39,7 +40,7 @@ type Push struct {
 // Has says whether the client asked for a capability.
 func (p *Push) Has(name string) bool {
 	for _, c := range p.Capabilities {
-		if c == name {
+		if c == name || strings.HasPrefix(c, name+"=") { // as git reads it
 			return true
 		}
 	}
@@ -51,7 +52,7 @@ func (p *Push) Has(name string) bool {
 // certificate.
 func ReadPush(r io.Reader) (*Push, error) {
 	p := &Push{}
-	tee := io.TeeReader(r, &rawSink{p})
+	tee := io.TeeReader(io.LimitReader(r, maxHead), &rawSink{p})
 	for {
 		line, flush, err := readPacket(tee)
 		if err != nil {
@@ -118,7 +119,7 @@ func (p *Push) line(line []byte) error {
 		if len(p.Commands) > 0 {
 			return fmt.Errorf("%w: capabilities in the wrong place", ErrMalformed)
 		}
-		p.Capabilities = strings.Fields(caps)
+		p.Capabilities = capabilities(caps)
 	}
 	if id, ok := strings.CutPrefix(text, "shallow "); ok && !hasCaps && isID(id) {
 		return nil
@@ -141,6 +142,12 @@ func (p *Push) line(line []byte) error {
 	}
 	p.Commands = append(p.Commands, Command{old, id, ref})
 	return nil
+}
+
+// capabilities splits a list as git does: at ASCII white space, up to a NUL.
+func capabilities(list string) []string {
+	list, _, _ = strings.Cut(list, "\x00")
+	return strings.FieldsFunc(list, func(r rune) bool { return r == ' ' || r == '\t' || r == '\n' || r == '\r' })
 }
 
 // isID: a SHA-1 or SHA-256 in lower-case hex.

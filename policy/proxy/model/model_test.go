@@ -52,6 +52,31 @@ func TestHostedTools(t *testing.T) {
 	}
 }
 
+// What the provider would fetch by itself is a way out, like its search.
+func TestRemoteReferences(t *testing.T) {
+	for body, want := range map[string]bool{
+		`{"model":"m","messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"https://out.example/?d"}}]}]}`:                                true,
+		`{"model":"m","messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"data:image/png;base64,AA"}}]}]}`:                              false,
+		`{"model":"m","messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"DATA:image/png;base64,AA"}}]}]}`:                              false,
+		`{"model":"m","input":[{"role":"user","content":[{"type":"input_image","image_url":"http://out.example"}]}]}`:                                             true,
+		`{"model":"m","input":[{"role":"user","content":[{"type":"input_file","file_url":"https://out.example/f.pdf"}]}]}`:                                        true,
+		`{"model":"m","messages":[{"role":"user","content":[{"type":"image","source":{"type":"url","url":"https://out.example"}}]}]}`:                             true,
+		`{"model":"m","messages":[{"role":"user","content":[{"type":"tool_result","content":[{"type":"document","source":{"type":"url","url":"//x"}}]}]}]}`:       true,
+		`{"model":"m","messages":[{"role":"user","content":[{"type":"file","file":{"file_uri":"gs://bucket/x"}}]}]}`:                                              true,
+		`{"model":"m","messages":[{"role":"assistant","content":[{"type":"tool_use","id":"1","name":"fetch","input":{"url":"https://docs.example"}}]}]}`:          false,
+		`{"model":"m","messages":[{"role":"assistant","tool_calls":[{"function":{"name":"f","arguments":"{\"url\":\"https://x\"}"}}]}]}`:                          false,
+		`{"model":"m","messages":[{"role":"user","content":"read https://docs.example/ please"}]}`:                                                                false,
+		`{"model":"m","tools":[{"type":"function","function":{"name":"f","parameters":{"properties":{"url":{"type":"string","default":"https://x"}}}}}]}`:         false,
+		`{"model":"m","tools":[{"type":"code_interpreter","container":{"type":"auto","network_policy":{"type":"allowlist","allowed_domains":["out.example"]}}}]}`: true,
+		`{"model":"m","tools":[{"type":"shell","environment":{"type":"container_auto"}}]}`:                                                                        false,
+		`{"model":"m","x":` + strings.Repeat(`[`, 100) + strings.Repeat(`]`, 100) + `}`:                                                                           true,
+	} {
+		if got := parse(t, body).Remote(); got != want {
+			t.Errorf("%s: %v, want %v", body, got, want)
+		}
+	}
+}
+
 // A key that is given twice goes out once: nobody can read it in two ways.
 // A member that a server without regard to case would read as another is refused.
 func TestDisguisedMembers(t *testing.T) {

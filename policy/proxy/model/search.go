@@ -18,7 +18,74 @@ var clientTools = map[API][]string{
 
 // hostedKeys are members of a request that give a model a network by
 // themselves: search options, plugins, remote tool servers, stored prompts.
-var hostedKeys = []string{"web_search_options", "search_parameters", "plugins", "mcp_servers", "prompt_id", "web_search", "connectors"}
+var hostedKeys = []string{"web_search_options", "search_parameters", "plugins", "mcp_servers", "prompt_id", "web_search", "connectors",
+	"enable_search", "search_options", "search_mode", "web_search_preview", "web_fetch", "grounding"}
+
+// hostedKeys' values are refused or stripped; what Remote finds cannot be stripped,
+// as it is a part of what is said.
+
+// ours are members whose content the provider hands back and fetches nothing from:
+// schemas of tools, arguments of calls of the client's own tools, sources that an
+// earlier answer named.
+var ours = map[string]bool{
+	"parameters": true, "input_schema": true, "schema": true, "json_schema": true, "response_format": true, "output_schema": true,
+	"arguments": true, "annotations": true, "citations": true, "metadata": true,
+}
+
+// maxRemoteDepth bounds how deep a request is searched; what lies deeper counts as
+// remote.
+const maxRemoteDepth = 64
+
+// Remote says whether a request names something that the provider would fetch from
+// the network by itself: an image, a document or a tool's server by its URL. Data in
+// the request itself ("data:…") is no such thing.
+func (r *Request) Remote() bool {
+	for key, v := range r.body {
+		if !ours[key] && (isRemote(key, v) || remoteIn(v, 0)) {
+			return true
+		}
+	}
+	return false
+}
+
+func remoteIn(v any, depth int) bool {
+	if depth > maxRemoteDepth {
+		return true
+	}
+	switch v := v.(type) {
+	case []any:
+		for _, e := range v {
+			if remoteIn(e, depth+1) {
+				return true
+			}
+		}
+	case map[string]any:
+		kind, _ := v["type"].(string)
+		for key, e := range v {
+			if ours[key] || key == "input" && kind == "tool_use" {
+				continue
+			}
+			if isRemote(key, e) || remoteIn(e, depth+1) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// isRemote finds a member that holds a URL, or that opens a network to a tool.
+func isRemote(key string, v any) bool {
+	low := strings.ToLower(key)
+	if strings.Contains(low, "network") && !empty(v) {
+		s, text := v.(string)
+		return !text || s != "disabled" && s != "none"
+	}
+	s, ok := v.(string)
+	if !ok || s == "" || !strings.HasSuffix(low, "url") && !strings.HasSuffix(low, "uri") {
+		return false
+	}
+	return len(s) < len("data:") || !strings.EqualFold(s[:len("data:")], "data:")
+}
 
 // Hosted lists what a request asks the provider to run with a network.
 func (r *Request) Hosted(api API) []string {
