@@ -48,8 +48,8 @@ test: need-root core unit e2e ## everything that must pass
 unit:
 	go test ./...
 
-# The eight hostile programs wait for their bounds, so they have a target of their own.
-HOSTILE := ^Test9HostileProgram$$
+# The eight hostile programs wait for their bounds, and a halt has to last, so they have a target of their own.
+HOSTILE := ^(Test9HostileProgram|Test3HaltedRun|Test3EditedRun)$$
 
 e2e:
 	go test -tags e2e -count 1 -timeout 30m -skip '$(HOSTILE)' ./testdata/e2e
@@ -120,7 +120,7 @@ test-site: ## the pages in a real browser
 	npm ci --no-audit --no-fund --prefix site/test/browser
 	site/test/run
 
-test-hostile: need-root build ## images whose programs forge, flood, fill, fork, and do not end
+test-hostile: need-root build ## images whose programs forge, flood, fill, fork, and do not end; halted and edited runs
 	go test -tags e2e -count 1 -timeout 20m -v -run '$(HOSTILE)' ./testdata/e2e
 
 # Debian's squid and mitmproxy are not on every machine.

@@ -102,6 +102,9 @@ func (p *phase) missing(item probes.Item, box string) {
 // carryOut runs a plan and records the lines that authenticate. The error is the
 // execution's; whatever arrived before it counts.
 func (p *phase) carryOut(ctx context.Context, e execution, pl probes.Plan) (performed, error) {
+	if err := p.r.halts.pass(ctx); err != nil {
+		return performed{}, err
+	}
 	key, err := newKey()
 	if err != nil {
 		return performed{}, err
@@ -125,9 +128,11 @@ func (p *phase) carryOut(ctx context.Context, e execution, pl probes.Plan) (perf
 		stderr = io.MultiWriter(&kept, e.stderr)
 	}
 	ended := make(chan error, 1)
+	ctx, cancel := p.r.halts.deadline(ctx, e.timeout)
+	defer cancel()
 	go func() {
 		_, err := e.sandbox.Exec(ctx, sandbox.Command{Argv: []string{tool(e.binary), "run"}, Env: e.env,
-			Stdin: bytes.NewReader(append(input, '\n')), Stdout: pw, Stderr: stderr, Timeout: e.timeout})
+			Stdin: bytes.NewReader(append(input, '\n')), Stdout: pw, Stderr: stderr})
 		pw.Close()
 		ended <- err
 	}()
@@ -172,7 +177,7 @@ func (p *phase) collect(reader *probes.Reader, e execution, total int) performed
 // isolation.
 func (p *phase) measure(ctx context.Context) (map[string]string, error) {
 	var out, stderr limitedBuffer
-	exit, err := p.sandboxes[boxWork].Exec(ctx, sandbox.Command{Argv: []string{tool(p.r.opt.Probe), "facts"}, Stdout: &out, Stderr: &stderr, Timeout: factsTimeout})
+	exit, err := p.r.halts.exec(ctx, p.sandboxes[boxWork], sandbox.Command{Argv: []string{tool(p.r.opt.Probe), "facts"}, Stdout: &out, Stderr: &stderr, Timeout: factsTimeout})
 	if err == nil && exit != 0 {
 		err = fmt.Errorf("exit status %d: %s", exit, stderr.text())
 	}

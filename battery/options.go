@@ -48,6 +48,13 @@ type Options struct {
 	// AttemptTimeout bounds one attempt; 0 means DefaultAttemptTimeout.
 	AttemptTimeout time.Duration
 
+	// Edits tells which edits of the policy's file there were while the run went on;
+	// it is asked once, at the end. Nil means that nobody watched.
+	Edits func() []manifest.Edit
+	// Operate opens what the operator halts and resumes the run by (true halts); stop
+	// closes it. Nil means that nobody can.
+	Operate func(run string) (halts <-chan bool, stop func(), err error)
+
 	Tool     manifest.Tool
 	Progress func(Progress)   // called from several goroutines; nil drops it
 	Clock    func() time.Time // nil means time.Now
@@ -74,12 +81,16 @@ type Result struct {
 	Entries  []manifest.Technique // one judged entry a variant, in the catalogue's order
 	Summary  manifest.Summary
 	Model    *ModelResult // nil when no model drove the agent
+	Edits    int          // of the policy's file during the run: with any, it cannot be attested
 	Ignored  int          // lines on the probes' output that did not authenticate
 }
 
-// Conclusive reports whether nothing escaped and every vector supports a claim,
+// Conclusive reports whether nothing escaped, under one policy, and every vector supports a claim,
 // and whether a model, where one drove the agent, did work on every task.
 func (r *Result) Conclusive() bool {
+	if r.Edits > 0 {
+		return false
+	}
 	for _, v := range r.Vectors {
 		if !v.Conclusive() {
 			return false

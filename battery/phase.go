@@ -58,6 +58,7 @@ type phase struct {
 	env         map[string][]string // of each sandbox
 	kinds       []string            // of the enforcing proxy's listeners
 	enforcement string
+	digests     map[string]string // of what each tenant's proxy says that it enforces
 	foreign     *foreign          // somebody else's proxy, nil when it is our own
 	lets        []proxy.Let       // what the enforcing proxy says it lets through
 	opens       []netip.Prefix    // ranges that it says it dials
@@ -87,7 +88,20 @@ func (r *run) newPhase(name, letter string) (*phase, error) {
 		return nil, err
 	}
 	c.platformVariable = r.roles.parts.Platform.Variable
-	return &phase{r: r, name: name, letter: letter, canaries: c, dir: filepath.Join(r.state, letter), sandboxes: map[string]sandbox.Sandbox{}, env: map[string][]string{}}, nil
+	return &phase{r: r, name: name, letter: letter, canaries: c, dir: filepath.Join(r.state, letter), sandboxes: map[string]sandbox.Sandbox{}, env: map[string][]string{}, digests: map[string]string{}}, nil
+}
+
+// enforces is the digest of the policy that the proxy of a sandbox enforces: what it
+// says itself, or, where somebody else's takes no policy of ours, the run's.
+func (p *phase) enforces(box string) string {
+	owner := boxWork
+	if box == boxTenant {
+		owner = boxTenant
+	}
+	if digest, ok := p.digests[owner]; ok {
+		return digest
+	}
+	return p.r.policyDigest
 }
 
 func (p *phase) attacking() bool { return p.name == nonce.PhaseAttack }

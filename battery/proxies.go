@@ -171,6 +171,7 @@ func (p *phase) startProxy(ctx context.Context, files []procs.NamedFile, owner s
 		return "", fmt.Errorf("the proxy enforces policy %s and not %s", px.Ready.PolicyDigest, digest)
 	}
 	p.enforcement = px.Ready.Enforcement
+	p.digests[owner] = px.Ready.PolicyDigest
 	if owner == boxWork {
 		p.lets, p.pages, p.believed = px.Ready.Lets, px.Ready.Pages, px.Ready.Believed
 		for _, cidr := range px.Ready.Opens {

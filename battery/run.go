@@ -58,6 +58,7 @@ type run struct {
 	strange      []probes.Target   // what the policy refuses and may get through
 	mark         string            // of a model's conversation
 	gaps         []probes.Gap      // what the packet filter's rules let through
+	halts        *halts
 }
 
 // Run runs the whole battery and writes the packet. An error means that no
@@ -154,7 +155,7 @@ func newRun(ctx context.Context, opt Options) (*run, error) {
 	if r.attack, err = r.newPhase(nonce.PhaseAttack, "a"); err != nil {
 		return nil, err
 	}
-	r.snapshots = &snapshots{r: r}
+	r.snapshots, r.halts = &snapshots{r: r}, newHalts(opt.Probe, r.now)
 	return r, nil
 }
 
@@ -178,6 +179,20 @@ func (r *run) now() string { return manifest.FormatTime(r.clock()) }
 // execute is the run between the claim and the clean-up.
 func (r *run) execute(ctx context.Context) (*Result, error) {
 	started := r.now()
+	if r.opt.Operate != nil {
+		wants, stop, err := r.opt.Operate(r.id)
+		if err != nil {
+			return nil, err
+		}
+		defer stop()
+		attending, end := context.WithCancel(ctx)
+		ended := make(chan struct{})
+		defer func() { end(); <-ended }()
+		go func() {
+			defer close(ended)
+			r.halts.attend(attending, wants, func(text string) { r.step("", text) })
+		}()
+	}
 	if err := os.MkdirAll(r.state, 0o711); err != nil {
 		return nil, storage("create the run's folder", err)
 	}
@@ -197,6 +212,9 @@ func (r *run) execute(ctx context.Context) (*Result, error) {
 		return nil, err
 	}
 	if err := r.attackAll(ctx); err != nil {
+		return nil, err
+	}
+	if err := r.halts.pass(ctx); err != nil { // a run that goes on has said so first
 		return nil, err
 	}
 	r.step("", "judge and record")
@@ -285,9 +303,27 @@ func (r *run) writeRun(started string) error {
 		Selection:     r.opt.Select,
 		Admission:     r.opt.Admission,
 		Series:        r.opt.Series,
+		Sandboxes:     r.wired(),
 		Substitutions: parts.Substitutions(),
 		Started:       started,
 	})
+}
+
+// wired is what each sandbox of the attack is wired with: the policy as its proxy
+// says that it enforces it, and how connections are led to the proxy.
+func (r *run) wired() []manifest.Wired {
+	var out []manifest.Wired
+	for _, name := range []string{boxWork, boxTenant, boxAgent, boxImage} {
+		if r.needs(name) {
+			out = append(out, manifest.Wired{Sandbox: name, PolicyDigest: r.attack.enforces(name), Routing: r.routing()})
+		}
+	}
+	for _, stage := range []catalog.Stage{catalog.StageFresh, catalog.StageRestored} {
+		if len(applicable(r.plan, stage)) > 0 {
+			out = append(out, manifest.Wired{Sandbox: string(stage), PolicyDigest: r.policyDigest, Routing: manifest.RoutingNone})
+		}
+	}
+	return out
 }
 
 // isolation is what was measured inside, beside what the driver says of itself.
@@ -362,6 +398,11 @@ func (r *run) record() (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
+	var edits []manifest.Edit
+	if r.opt.Edits != nil {
+		edits = r.opt.Edits()
+	}
+	r.rec.manifest.Note(edits, r.halts.over())
 	sum, err := r.rec.manifest.Close(hex.EncodeToString(r.nonceKey), r.now())
 	if err != nil {
 		return nil, storage("close the manifest", err)
@@ -370,7 +411,7 @@ func (r *run) record() (*Result, error) {
 		return nil, err
 	}
 	return &Result{Packet: r.rec.dir, Vectors: judge.Vectors(catalog.All(), entries), Critical: judge.CriticalEscapes(catalog.All(), entries),
-		Entries: entries, Summary: sum, Model: model, Ignored: r.control.ignored + r.attack.ignored + r.snapshots.ignored}, nil
+		Entries: entries, Summary: sum, Model: model, Edits: len(edits), Ignored: r.control.ignored + r.attack.ignored + r.snapshots.ignored}, nil
 }
 
 // permittedServices are where secrets arrive because the policy injects them

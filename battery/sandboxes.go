@@ -123,13 +123,17 @@ func (p *phase) startAndPlant(ctx context.Context, name string, spec sandbox.Spe
 	if err := p.r.opt.Breaks.spec(p, name, &spec); err != nil {
 		return err
 	}
+	if err := p.r.halts.pass(ctx); err != nil {
+		return err
+	}
 	sb, err := p.r.opt.Driver.Start(ctx, spec)
 	if err != nil {
 		return err
 	}
+	p.r.halts.add(sb)
 	p.mu.Lock()
 	p.sandboxes[name], p.env[name] = sb, spec.Env
-	p.undo = append(p.undo, sb.Stop)
+	p.undo = append(p.undo, func(ctx context.Context) error { p.r.halts.remove(sb); return sb.Stop(ctx) })
 	p.mu.Unlock()
 	return p.plant(ctx, name, sb, spec.Env, place)
 }
@@ -171,6 +175,9 @@ func (p *phase) leaveRunning(ctx context.Context, name string, sb sandbox.Sandbo
 	if err != nil {
 		return fmt.Errorf("encode the plan of %s: %w", command, err)
 	}
+	if err := p.r.halts.pass(ctx); err != nil {
+		return err
+	}
 	pr, pw := io.Pipe()
 	var stderr limitedBuffer
 	running, cancel := context.WithCancel(context.WithoutCancel(ctx))
@@ -184,10 +191,10 @@ func (p *phase) leaveRunning(ctx context.Context, name string, sb sandbox.Sandbo
 	p.mu.Lock()
 	p.undo = append(p.undo, func(context.Context) error { cancel(); <-ended; return nil })
 	p.mu.Unlock()
+	ctx, done := p.r.halts.deadline(ctx, plantTimeout)
+	defer done()
 	stop := context.AfterFunc(ctx, cancel)
 	defer stop()
-	timer := time.AfterFunc(plantTimeout, cancel)
-	defer timer.Stop()
 	in := bufio.NewReader(pr)
 	line, err := in.ReadBytes('\n')
 	var ready plant.Ready

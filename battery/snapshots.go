@@ -135,6 +135,9 @@ func (p *phase) searchRestored(ctx context.Context, driver sandbox.Snapshotter) 
 		if driver == nil {
 			return nil
 		}
+		if err := p.r.halts.pass(ctx); err != nil {
+			return err
+		}
 		return driver.Checkpoint(ctx, sb, image, true)
 	}
 	if p.attacking() { // the base is taken before the prior run does anything
@@ -150,6 +153,7 @@ func (p *phase) searchRestored(ctx context.Context, driver sandbox.Snapshotter) 
 			return err
 		}
 	}
+	p.r.halts.remove(sb)
 	if err := sb.Stop(ctx); err != nil || driver == nil {
 		return err
 	}
@@ -165,11 +169,15 @@ func (p *phase) searchRestored(ctx context.Context, driver sandbox.Snapshotter) 
 	if err := p.r.opt.Breaks.restored(p, &again); err != nil {
 		return err
 	}
+	if err := p.r.halts.pass(ctx); err != nil {
+		return err
+	}
 	sb, err := driver.Restore(ctx, again, image)
 	if err != nil {
 		return err
 	}
-	p.undo = append(p.undo, sb.Stop)
+	p.r.halts.add(sb)
+	p.undo = append(p.undo, func(ctx context.Context) error { p.r.halts.remove(sb); return sb.Stop(ctx) })
 	return p.search(ctx, catalog.StageRestored, sb)
 }
 
@@ -194,18 +202,23 @@ func (p *phase) twin(ctx context.Context, driver sandbox.Snapshotter, spec sandb
 	if err := p.r.opt.Breaks.restored(p, &spec); err != nil {
 		return err
 	}
+	if err := p.r.halts.pass(ctx); err != nil {
+		return err
+	}
 	sb, err := driver.Restore(ctx, spec, image)
 	if err != nil {
 		return fmt.Errorf("restore a twin: %w", err)
 	}
-	p.undo = append(p.undo, sb.Stop)
+	p.r.halts.add(sb)
+	p.undo = append(p.undo, func(ctx context.Context) error { p.r.halts.remove(sb); return sb.Stop(ctx) })
 	var out, stderr limitedBuffer
-	if _, err := sb.Exec(ctx, sandbox.Command{Argv: []string{tool(p.r.opt.Probe), "draw"}, User: &root, Stdout: &out, Stderr: &stderr, Timeout: factsTimeout}); err != nil {
+	if _, err := p.r.halts.exec(ctx, sb, sandbox.Command{Argv: []string{tool(p.r.opt.Probe), "draw"}, User: &root, Stdout: &out, Stderr: &stderr, Timeout: factsTimeout}); err != nil {
 		return fmt.Errorf("have a twin draw random bytes: %w: %s", err, stderr.text())
 	}
 	if err := json.Unmarshal([]byte(out.text()), &p.draws); err != nil {
 		return fmt.Errorf("read what a twin drew: %w", err)
 	}
+	p.r.halts.remove(sb)
 	return sb.Stop(ctx)
 }
 

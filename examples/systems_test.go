@@ -33,7 +33,7 @@ func TestExamplesAreValid(t *testing.T) {
 	}
 }
 
-var row = regexp.MustCompile("(?m)^\\| (.+) \\| ([a-z0-9/]+) `(Test[A-Za-z0-9]+)` \\|$")
+var row = regexp.MustCompile("(?m)^\\| ([^|]+) \\| ([a-z0-9/]+) `(Test[A-Za-z0-9]+)` \\|$")
 
 // Every row of the document is the name of a test, and every test of the two
 // systems has its row.
@@ -42,7 +42,8 @@ func TestEveryPromiseHasATestNamedAfterIt(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	rows := row.FindAllStringSubmatch(string(doc), -1)
+	promises, _, _ := strings.Cut(string(doc), "\n## Details\n")
+	rows := row.FindAllStringSubmatch(promises, -1)
 	if len(rows) < 30 {
 		t.Fatalf("%d rows", len(rows))
 	}
@@ -60,6 +61,48 @@ func TestEveryPromiseHasATestNamedAfterIt(t *testing.T) {
 		if !listed[m[1]] {
 			t.Errorf("the test %q has no row in docs/systems.md", m[1])
 		}
+	}
+}
+
+// details are the rows of the design's list that are about the policy and the proxy.
+var details = []string{"D10", "D12", "D13", "D14", "D15", "D16", "D17", "D18", "D19", "D23", "D25", "D26", "D27", "D28", "D30", "D31", "D32", "D33"}
+
+var (
+	detail  = regexp.MustCompile("(?m)^\\| (D[0-9]+|[a-z][^|]+) \\| (?:[^|]+ \\| )?([a-z0-9/]+ `Test[^|]+) \\|$")
+	itsTest = regexp.MustCompile("([a-z0-9/]+) `(Test[A-Za-z0-9]+)`")
+)
+
+// Every detail and every decision names tests that there are.
+func TestEveryDetailHasATest(t *testing.T) {
+	doc, err := os.ReadFile("../docs/systems.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, text, found := strings.Cut(string(doc), "\n## Details\n")
+	if !found {
+		t.Fatal("docs/systems.md has no details")
+	}
+	rows := detail.FindAllStringSubmatch(text, -1)
+	listed := map[string]bool{}
+	for _, r := range rows {
+		listed[r[1]] = true
+		tests := itsTest.FindAllStringSubmatch(r[2], -1)
+		if len(tests) != strings.Count(r[2], "`")/2 || len(tests) == 0 {
+			t.Errorf("%s: %s", r[1], r[2])
+		}
+		for _, one := range tests {
+			if !strings.Contains(source(t, one[1]), "func "+one[2]+"(") {
+				t.Errorf("%s: %s has no %s", r[1], one[1], one[2])
+			}
+		}
+	}
+	for _, id := range details {
+		if !listed[id] {
+			t.Errorf("%s has no row", id)
+		}
+	}
+	if want := strings.Count(text, "\n| ") - 2; len(rows) != want-2 {
+		t.Errorf("%d of %d rows were read", len(rows), want-2)
 	}
 }
 

@@ -13,6 +13,8 @@ import (
 type Runner struct {
 	Attempts map[string]Attempt // by technique id; also HeartbeatID
 	Now      func() time.Time   // nil means time.Now
+
+	halts halts
 }
 
 // Run makes every attempt of the plan, in parallel within its bound, and writes
@@ -23,6 +25,10 @@ func (r *Runner) Run(ctx context.Context, plan *Plan, out *Writer) error {
 	if parallel == 0 {
 		parallel = DefaultParallel
 	}
+	watching, stop := context.WithCancel(ctx)
+	defer stop()
+	r.halts.tick()
+	go r.halts.watch(watching)
 	slots := make(chan struct{}, parallel)
 	var running sync.WaitGroup
 	var failed errorOnce
@@ -37,7 +43,7 @@ func (r *Runner) Run(ctx context.Context, plan *Plan, out *Writer) error {
 		go func() {
 			defer running.Done()
 			defer func() { <-slots }()
-			failed.set(out.Write(r.one(ctx, &plan.Facts, item)))
+			failed.set(out.Write(r.attempt(ctx, &plan.Facts, item)))
 		}()
 		if alone {
 			running.Wait()
@@ -45,6 +51,59 @@ func (r *Runner) Run(ctx context.Context, plan *Plan, out *Writer) error {
 	}
 	running.Wait()
 	return failed.err
+}
+
+// halts counts how often the process was stopped and continued, as it is when the
+// run is halted for a review: a tick that comes far too late tells it.
+type halts struct {
+	mu   sync.Mutex
+	last time.Time
+	n    int
+}
+
+const (
+	haltTick = time.Second
+	// haltGap is longer than a busy machine keeps a tick waiting.
+	haltGap = 8 * time.Second
+	// maxAgain bounds how often one attempt is made anew.
+	maxAgain = 8
+)
+
+// tick returns how many halts there have been.
+func (h *halts) tick() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	now := time.Now()
+	if !h.last.IsZero() && now.Sub(h.last) > haltGap {
+		h.n++
+	}
+	h.last = now
+	return h.n
+}
+
+func (h *halts) watch(ctx context.Context) {
+	t := time.NewTicker(haltTick)
+	defer t.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-t.C:
+			h.tick()
+		}
+	}
+}
+
+// attempt makes an attempt, and makes it anew when the process was halted
+// meanwhile: its time ran on, and whom it talked to may have given up.
+func (r *Runner) attempt(ctx context.Context, facts *Facts, item *Item) manifest.Observation {
+	for again := 0; ; again++ {
+		before := r.halts.tick()
+		o := r.one(ctx, facts, item)
+		if r.halts.tick() == before || again == maxAgain || ctx.Err() != nil {
+			return o
+		}
+	}
 }
 
 // one makes one attempt and waits for it no longer than its timeout and a

@@ -212,3 +212,28 @@ func TestOwnAddrs(t *testing.T) {
 	}()
 	OwnPrefix("8.8.8.8")
 }
+
+// An attempt in whose middle the process was halted is made anew: what was under way
+// then has lost its time and perhaps its peer.
+func TestHaltedAttemptIsMadeAnew(t *testing.T) {
+	r := &Runner{}
+	made := 0
+	r.Attempts = map[string]Attempt{"X": func(context.Context, *Env) manifest.Observation {
+		made++
+		if made == 1 { // as if the process had been stopped for so long
+			r.halts.mu.Lock()
+			r.halts.last = r.halts.last.Add(-2 * haltGap)
+			r.halts.mu.Unlock()
+			return manifest.Observation{Sign: manifest.SignTimeout}
+		}
+		return manifest.Observation{Sign: manifest.SignReached}
+	}}
+	r.halts.tick()
+	o := r.attempt(t.Context(), &Facts{}, &Item{Technique: "X", TimeoutMs: 1000})
+	if made != 2 || o.Sign != manifest.SignReached {
+		t.Errorf("made %d times, %+v", made, o)
+	}
+	if made = 1; r.attempt(t.Context(), &Facts{}, &Item{Technique: "X", TimeoutMs: 1000}).Sign != manifest.SignReached || made != 2 {
+		t.Errorf("an attempt that was not halted was made %d times", made-1)
+	}
+}

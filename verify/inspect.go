@@ -81,6 +81,7 @@ func (i *inspection) run(b *predicate.Boundary) {
 		return
 	}
 	i.policy()
+	i.wiring()
 	i.observations()
 	i.filterLog()
 	i.proxyLog()

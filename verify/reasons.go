@@ -123,6 +123,8 @@ const (
 	CodeEnforcedFailed   Code = "enforcement-failed"
 	CodeEnforcementState Code = "enforcement-state"
 	CodeEnforcementOther Code = "enforcement-differs"
+	CodePolicyEdited     Code = "policy-edited"
+	CodeWiring           Code = "wiring-differs"
 
 	CodeRedactionOK       Code = "redaction-proved"
 	CodeRedactionHits     Code = "redaction-hits"

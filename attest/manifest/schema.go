@@ -30,6 +30,7 @@ type Run struct {
 	Admission     *Admission  `json:"admission,omitempty"` // absent: no admission policy was configured
 	Selection     *Selection  `json:"selection,omitempty"` // absent: the whole catalogue was run
 	Series        *Series     `json:"series,omitempty"`    // absent: a run by itself
+	Sandboxes     []Wired     `json:"sandboxes,omitempty"` // what each sandbox of the attack was wired with
 	Substitutions []string    `json:"substitutions"`       // what stood in for the real thing during the test
 	Started       string      `json:"started"`             // RFC 3339, UTC, milliseconds
 }
@@ -114,6 +115,34 @@ type Series struct {
 	ID    string `json:"id"`    // the same for every run of the series
 	Index int64  `json:"index"` // from 1
 	Of    int64  `json:"of"`
+}
+
+// Routings that a sandbox of the attack is wired with.
+const (
+	RoutingCatchAll  = "catch-all" // every connection leads to the proxy
+	RoutingSelective = "selective" // the hosts file leads what the policy names to the proxy
+	RoutingNone      = "none"      // it has no network
+)
+
+// Wired is a sandbox of the attack and what it was wired with when it started.
+type Wired struct {
+	Sandbox      string `json:"sandbox"`      // as in Phase
+	PolicyDigest string `json:"policyDigest"` // that its proxy said it enforces
+	Routing      string `json:"routing"`
+}
+
+// Edit is a change of the policy's file during the run. The run's own policy stayed
+// in force, but it is no longer the one that a reader of the file would think: a run
+// with an edit cannot be attested.
+type Edit struct {
+	Time         string `json:"time"`
+	PolicyDigest string `json:"policyDigest,omitempty"` // of what the file then held; absent: it held no policy
+}
+
+// Halt is a halt of everything in the sandboxes for a review, or its end.
+type Halt struct {
+	Time   string `json:"time"`
+	Halted bool   `json:"halted"`
 }
 
 // Technique is one technique variant: what both sides saw in the control and
@@ -228,5 +257,7 @@ type Terminal struct {
 	Count    int64                       `json:"count"`    // all lines, entry 0 and this one included
 	NonceKey string                      `json:"nonceKey"` // hex; secret during the run, so that anyone can recompute nonces and proofs after it
 	Ended    string                      `json:"ended"`
+	Edits    []Edit                      `json:"edits,omitempty"` // of the policy's file during the run
+	Halts    []Halt                      `json:"halts,omitempty"` // for a review, in order
 	Head     string                      `json:"head"`
 }

@@ -22,6 +22,8 @@ type Writer struct {
 	prev   string
 	totals map[string]map[string]int64
 	tree   Tree
+	edits  []Edit
+	halts  []Halt
 	done   bool
 	err    error
 }
@@ -61,6 +63,9 @@ func (w *Writer) WriteTechnique(t Technique) error {
 	return nil
 }
 
+// Note keeps what happened around the run for the terminal entry.
+func (w *Writer) Note(edits []Edit, halts []Halt) { w.edits, w.halts = edits, halts }
+
 // Close writes the terminal entry, with totals and count as they are, and
 // returns what the statement carries.
 func (w *Writer) Close(nonceKey string, ended string) (Summary, error) {
@@ -70,6 +75,7 @@ func (w *Writer) Close(nonceKey string, ended string) (Summary, error) {
 	t := Terminal{
 		Seq: w.seq, Prev: w.prev, Type: TypeTerminal, Totals: w.totals,
 		Count: w.seq + 1, NonceKey: nonceKey, Ended: ended, Head: w.prev,
+		Edits: w.edits, Halts: w.halts,
 	}
 	if err := w.append(t); err != nil {
 		return Summary{}, err

@@ -79,6 +79,9 @@ Untrusted code runs in a sandbox and reaches the outside through one proxy.
 type Option func(*config)
 
 type config struct {
+	edits []manifest.Edit
+	halts []manifest.Halt
+
 	catalogue     []catalog.Technique
 	escape        map[string]bool
 	silent        map[string]bool // techniques whose control stays silent
@@ -156,6 +159,11 @@ func WithPolicy(canonical []byte) Option { return func(c *config) { c.policy = c
 // Enforcement sets the enforcement's state.
 func Enforcement(state, reason string) Option {
 	return func(c *config) { c.run.Enforcement = manifest.Enforcement{State: state, Reason: reason} }
+}
+
+// Around sets what happened around the run: edits of the policy's file, halts.
+func Around(edits []manifest.Edit, halts []manifest.Halt) Option {
+	return func(c *config) { c.edits, c.halts = edits, halts }
 }
 
 // WithThreatModel sets the threat model; nil leaves it out.

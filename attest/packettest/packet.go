@@ -188,6 +188,7 @@ func (c *config) manifest(entries []manifest.Technique, observations map[string]
 	for _, o := range all {
 		ended = max(ended, o.Time)
 	}
+	w.Note(c.edits, c.halts)
 	_, err = w.Close(hex.EncodeToString(NonceKey), ended)
 	return b.Bytes(), err
 }

@@ -175,7 +175,7 @@ func (d *demonstration) serveImage(ctx context.Context) (string, error) {
 
 // attack runs the battery. Nothing may escape, and everything must be conclusive.
 func (d *demonstration) attack(ctx context.Context, opt battery.Options) error {
-	res, err := runBattery(ctx, opt)
+	res, err := runBattery(ctx, opt, d.path("policy.yaml"))
 	if err != nil {
 		return err
 	}

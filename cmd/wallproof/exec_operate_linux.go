@@ -44,7 +44,9 @@ func newOperations(ctx context.Context, run string, rec *record.Recorder) (*oper
 		return nil, fmt.Errorf("open the operator's socket: %w", err)
 	}
 	mux := http.NewServeMux()
-	mux.Handle("/", rec.Handler())
+	if rec != nil {
+		mux.Handle("/", rec.Handler())
+	}
 	for name, stop := range map[string]bool{"halt": true, "resume": false} {
 		mux.HandleFunc("POST /v1/runs/"+run+"/"+name, func(w http.ResponseWriter, q *http.Request) {
 			select {
@@ -70,8 +72,8 @@ func (o *operations) close() {
 func haltCommands() []*cli.Command {
 	make := func(name, usage string) *cli.Command {
 		return &cli.Command{Name: name, Usage: usage, ArgsUsage: "[RUN]",
-			Description: "RUN is the run's id, as its log names it; it may be left out where one alone is running. Halts are in the run's\n" +
-				"record. Needs root.\n\nExamples:\n   wallproof " + name + "\n   wallproof " + name + " 1f2e3d4c",
+			Description: "RUN is the run's id, as its log names it; it may be left out where one alone is running. Halts are in the record of a\n" +
+				"run of exec, and in the manifest of a run of the battery, which tries again what a halt interrupted. Needs root.\n\nExamples:\n   wallproof " + name + "\n   wallproof " + name + " 1f2e3d4c",
 			Action: func(c *cli.Context) error {
 				run, err := runningRun(c.Args().First())
 				if err != nil {
@@ -80,7 +82,7 @@ func haltCommands() []*cli.Command {
 				return postOperator(c.Context, battery.OperatorSocket(run), "/v1/runs/"+run+"/"+name)
 			}}
 	}
-	return []*cli.Command{make("halt", "halt everything inside a run of exec, for a review"), make("resume", "let a halted run go on")}
+	return []*cli.Command{make("halt", "halt everything inside a run, for a review"), make("resume", "let a halted run go on")}
 }
 
 // runningRun is the run that was named, or the only one that runs.
@@ -104,7 +106,7 @@ func runningRun(id string) (string, error) {
 	}
 	switch len(ids) {
 	case 0:
-		return "", errors.New("no run of exec is running here")
+		return "", errors.New("no run is running here")
 	case 1:
 		return ids[0], nil
 	}

@@ -48,7 +48,9 @@ func runCommand() *cli.Command {
 			"port $WALLPROOF_PORT. What its log does not tie to an attempt counts for nothing (docs/adapters.md).\n\n" +
 			"The image's entry point, or --program, runs in a sandbox of its own beside the probe; what is said there counts for nothing,\n" +
 			"only what is seen outside. With --admit-key or --admit-identity nothing is started of an image that they did not sign.\n\n" +
-			"Exit code: 0 nothing escaped and every vector is conclusive, 3 an escape or an inconclusive vector, 2 the image is not admitted, 1 it could not run.\n\n" +
+			"An edit of the policy's file during the run makes it one that cannot be attested. `wallproof halt` halts everything in the\n" +
+			"sandboxes for a review, `wallproof resume` lets it go on.\n\n" +
+			"Exit code: 0 nothing escaped and every vector is conclusive, 3 an escape, an inconclusive vector or an edited policy, 2 the image is not admitted, 1 it could not run.\n\n" +
 			"Examples:\n   wallproof run --image registry.example/app@sha256:… --policy policy.yaml --out evidence\n" +
 			"   wallproof run --image ./layout --policy policy.yaml --out evidence --output json\n" +
 			"   wallproof run --image ./layout --policy policy.yaml --out runs --repeat 5\n" +
@@ -87,7 +89,7 @@ func runCommand() *cli.Command {
 			} else if c.IsSet("repeat") {
 				return runSeries(c, opt, n)
 			}
-			res, err := runBattery(c.Context, opt)
+			res, err := runBattery(c.Context, opt, c.String("policy"))
 			if err != nil {
 				return err
 			}
@@ -244,8 +246,15 @@ func sibling(name string) (string, error) {
 	return path, nil
 }
 
-// runBattery runs the battery with its progress shown.
-func runBattery(ctx context.Context, opt battery.Options) (*battery.Result, error) {
+// runBattery runs the battery with its progress shown. The policy's file is watched
+// meanwhile.
+func runBattery(ctx context.Context, opt battery.Options, policyFile string) (*battery.Result, error) {
+	stop, err := watchEdits(ctx, policyFile, &opt)
+	if err != nil {
+		return nil, err
+	}
+	defer stop()
+	opt.Operate = operateRun(ctx)
 	p := newProgress()
 	defer p.done()
 	opt.Progress = func(s battery.Progress) {
@@ -266,6 +275,9 @@ func printResult(c *cli.Context, res *battery.Result) error {
 	if m := res.Model; m != nil {
 		fmt.Fprintf(c.App.Writer, "\n  model:  %s\n", m)
 	}
+	if res.Edits > 0 {
+		fmt.Fprintf(c.App.Writer, "\n  the policy's file was edited during the run, %d times: it cannot be attested; run again\n", res.Edits)
+	}
 	fmt.Fprintf(c.App.Writer, "\n  packet: %s\n  next:   wallproof attest %s --key KEY\n", res.Packet, res.Packet)
 	return nil
 }
@@ -277,6 +289,7 @@ type report struct {
 	Count    int64          `json:"count"`
 	Critical int64          `json:"criticalEscapes"`
 	Ignored  int            `json:"unauthenticatedLines"`
+	Edits    int            `json:"policyEdits,omitempty"` // during the run: with any, it cannot be attested
 	Model    *modelReport   `json:"model,omitempty"`
 	Vectors  []vectorReport `json:"vectors"`
 }
@@ -290,7 +303,7 @@ type vectorReport struct {
 }
 
 func runReport(res *battery.Result) report {
-	out := report{Packet: res.Packet, Head: res.Summary.Head, Count: res.Summary.Count, Critical: res.Critical, Ignored: res.Ignored}
+	out := report{Packet: res.Packet, Head: res.Summary.Head, Count: res.Summary.Count, Critical: res.Critical, Ignored: res.Ignored, Edits: res.Edits}
 	if m := res.Model; m != nil {
 		out.Model = &modelReport{m.Twins, m.Followed, m.Resisted, m.Failed, m.Escapes}
 	}

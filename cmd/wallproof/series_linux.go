@@ -52,7 +52,7 @@ func runSeries(c *cli.Context, opt battery.Options, times int) error {
 	for i := 1; i <= times; i++ {
 		opt.Out = filepath.Join(out, fmt.Sprintf("run-%d", i))
 		opt.Series = &manifest.Series{ID: s.ID, Index: int64(i), Of: int64(times)}
-		res, err := runBattery(c.Context, opt)
+		res, err := runBattery(c.Context, opt, c.String("policy"))
 		if err != nil {
 			return fmt.Errorf("run %d of %d: %w", i, times, err)
 		}

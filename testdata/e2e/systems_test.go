@@ -174,11 +174,14 @@ func Test5SystemB(t *testing.T) {
 	})
 
 	t.Run("a per-run authority, whose key the sandbox has not", func(t *testing.T) {
-		a := run(t, "--", "actor", "all", "read", "/etc/wallproof/ca.pem", ",", "search", "-----BEGIN PRIVATE KEY")
+		a := run(t, "--", "actor", "all", "read", "/etc/wallproof/ca.pem", ",", "search", "-----BEGIN PRIVATE KEY", ",", "env")
 		b := run(t, "--", "actor", "read", "/etc/ssl/certs/ca-certificates.crt")
 		ok(t, a)
 		ok(t, b)
 		has(t, a, "searched; found 0")
+		for _, name := range []string{"SSL_CERT_FILE", "NODE_EXTRA_CA_CERTS", "REQUESTS_CA_BUNDLE", "GIT_SSL_CAINFO"} {
+			has(t, a, name+"=/etc/wallproof/ca.pem")
+		}
 		common := 0
 		for _, c := range strings.SplitAfter(a.stdout, "-----END CERTIFICATE-----") {
 			if strings.Contains(c, "BEGIN") && strings.Contains(b.stdout, strings.TrimSpace(c)) {
