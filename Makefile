@@ -114,11 +114,11 @@ clean-runs: need-root build ## attack the intact boundary N times: no escape, no
 test-runc: need-root build ## the drivers on runc
 	go test -tags runc -count 1 ./battery/sandbox/runc
 
-# Pages in a real browser, and a site of 10,000 attestations beside Hugo. Needs
-# chromium, nodejs and npm; hugo where it is to be compared with.
-test-site: ## the pages in a real browser
+# Pages in a real browser, those of a real run among them, and a site of 10,000 attestations
+# beside Hugo. Needs chromium, nodejs and npm; hugo where it is to be compared with.
+test-site: need-root demo ## the pages in a real browser
 	npm ci --no-audit --no-fund --prefix site/test/browser
-	site/test/run
+	WALLPROOF_WASM=$(abspath $(BIN)) WALLPROOF_DEMO=$(abspath $(OUT)) site/test/run
 
 test-hostile: need-root build ## images whose programs forge, flood, fill, fork, and do not end; halted and edited runs
 	go test -tags e2e -count 1 -timeout 20m -v -run '$(HOSTILE)' ./testdata/e2e

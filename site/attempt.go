@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"math"
-	"path/filepath"
 
 	"github.com/wallproof/wallproof/attest/packet"
 	"github.com/wallproof/wallproof/site/history"
@@ -162,7 +160,7 @@ func (b *builder) remember(a *attempt, key string) error {
 	}
 	b.cache.put(cached{
 		Key: key, At: history.Stamp(b.now), Stamp: j.packet.Stamp, State: j.state, Read: j.read,
-		Made: filesID(filepath.Join(b.tree.dir, filepath.FromSlash(attestationStem(r.ID))), r.Ends, math.MaxInt64), Seen: b.cache.started,
+		Made: r.made, Seen: b.cache.started,
 		Record: r, Name: j.name, Collected: at(j.collected).ISO,
 	})
 	return nil

@@ -61,7 +61,7 @@ func (b *builder) writeAttestation(a *attempt, entry *history.Entry) error {
 	if err := errors.Join(to.put(endPage, html), b.writeBeside(a, entry, to)); err != nil {
 		return err
 	}
-	r.Ends, r.Bytes, r.Sum = to.ends, to.bytes, to.sum()
+	r.Ends, r.Bytes, r.Sum, r.made = to.ends, to.bytes, to.sum(), nameOf(to.ends, to.ids)
 	return nil
 }
 

@@ -30,6 +30,12 @@ var ErrNoPackets = errors.New("site: no packet given; name at least one packet d
 // outDir and swaps it in whole. When it fails, outDir is as it was. A packet that
 // does not verify is no error: the result says so, and so does the site.
 func Build(ctx context.Context, in Input, outDir string) (res Result, err error) {
+	if len(in.Packets) > manyPackets {
+		// A large site makes much short-lived garbage. It is collected when there is
+		// much of it, and sooner only as memory nears the limit.
+		defer debug.SetGCPercent(debug.SetGCPercent(800))
+		defer debug.SetMemoryLimit(debug.SetMemoryLimit(softMemory))
+	}
 	b, err := newBuilder(in, outDir)
 	if err != nil {
 		return Result{}, err
@@ -38,18 +44,13 @@ func Build(ctx context.Context, in Input, outDir string) (res Result, err error)
 		return Result{}, err
 	}
 	defer func() { err = errors.Join(err, b.tree.discard()) }()
-	place := filepath.Dir(b.tree.out)
-	if b.cache, err = loadCache(b.in.Cache, place); err != nil {
-		return Result{}, err
+	place := ""
+	if b.in.Cache != "" {
+		place = filepath.Dir(b.tree.out)
 	}
+	b.cache = b.before.begin(place)
 	if len(b.cache.old) > 0 {
 		b.tree.keepInPlace()
-	}
-	if len(in.Packets) > manyPackets {
-		// A large site makes much short-lived garbage. It is collected when there is
-		// much of it, and sooner only as memory nears the limit.
-		defer debug.SetGCPercent(debug.SetGCPercent(800))
-		defer debug.SetMemoryLimit(debug.SetMemoryLimit(softMemory))
 	}
 	if err := b.run(ctx); err != nil {
 		return Result{}, err
@@ -76,6 +77,7 @@ type builder struct {
 	now      time.Time
 	tree     *tree
 	cache    *cache
+	before   cacheFile // of the build before
 	assets   assetView
 	base     string               // digest of everything that is the same for all packets
 	primary  string               // image name that index.html is about
@@ -104,24 +106,37 @@ func newBuilder(in Input, outDir string) (*builder, error) {
 	if clock == nil {
 		clock = time.Now
 	}
-	h, err := loadHistory(in.History, outDir)
-	if err != nil {
+	if clockBound(in.Verify) {
+		in.Cache = ""
+	}
+	b := &builder{in: in, now: clock().UTC().Truncate(time.Second)}
+	if err := b.load(outDir); err != nil {
 		return nil, err
 	}
-	b := &builder{in: in, now: clock().UTC().Truncate(time.Second), history: h, escaped: h.Latest(isCritical)}
+	b.escaped = b.history.Latest(isCritical)
 	list := in.Verify.Catalogue
 	if list == nil {
 		list = catalog.All()
 	}
 	b.catalog = byID(list)
 	b.verifier = verify.NewVerifier(in.Verify.TrustedRoot, in.Verify.TrustedRootDigest, in.Verify.Catalogue)
-	if b.base, err = inputDigest(in); err != nil {
-		return nil, err
-	}
-	if clockBound(in.Verify) {
-		b.in.Cache = ""
-	}
 	return b, nil
+}
+
+// load reads what the build before left, and names what this one depends on.
+func (b *builder) load(outDir string) error {
+	var g errgroup.Group
+	g.Go(func() (err error) {
+		b.before, err = readCache(b.in.Cache)
+		return err
+	})
+	g.Go(func() (err error) {
+		if b.history, err = loadHistory(b.in.History, outDir); err == nil {
+			b.base, err = inputDigest(b.in)
+		}
+		return err
+	})
+	return g.Wait()
 }
 
 func loadHistory(given []byte, outDir string) (*history.History, error) {
@@ -167,14 +182,16 @@ type job struct {
 // is examined before the older ones that it may contradict.
 func (b *builder) survey(ctx context.Context) ([][]job, error) {
 	jobs := make([]job, len(b.in.Packets))
+	at := newFolders()
+	defer at.close()
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(b.workers())
 	for i, p := range b.in.Packets {
 		g.Go(func() error {
-			b.stamp(&p, &jobs[i])
+			b.stamp(at, &p, &jobs[i])
 			jobs[i].packet = p
 			if c := b.cache.glimpse(p.Stamp); c != nil {
-				jobs[i].glimpse, jobs[i].intact = *c, b.intact(p.Stamp)
+				jobs[i].glimpse, jobs[i].intact = *c, b.intact(at, p.Stamp)
 				return ctx.Err()
 			}
 			jobs[i].glimpse = p.peek()
@@ -192,13 +209,13 @@ func (b *builder) survey(ctx context.Context) ([][]job, error) {
 
 // stamp names a packet's bytes, where a cache needs that: without reading them if
 // they were read before and the packet's files have not changed since.
-func (b *builder) stamp(p *Packet, j *job) {
+func (b *builder) stamp(at *folders, p *Packet, j *job) {
 	if b.in.Cache == "" || p.content == nil {
 		return
 	}
 	j.read = b.cache.started
 	if p.state != nil {
-		j.state = p.state(b.cache.started)
+		j.state = p.state(at, b.cache.started)
 	}
 	if stamp, read := b.cache.known(j.state); stamp != "" {
 		p.Stamp, j.read = stamp, read
@@ -215,12 +232,12 @@ func (b *builder) stamp(p *Packet, j *job) {
 // intact tells whether the files about a packet in the site that is there are
 // known, without reading them, to be as they were written. It is asked for all
 // before any is taken over, since a link to a file changes it.
-func (b *builder) intact(stamp string) bool {
+func (b *builder) intact(at *folders, stamp string) bool {
 	k := b.cache.old[stampKey(stamp)]
 	if k.Record == nil || k.Made == "" || !recent(k.Seen, b.cache.started) {
 		return false
 	}
-	return filesID(b.tree.there(k.Record), k.Record.Ends, b.cache.ended) == k.Made
+	return filesID(at, b.tree.there(k.Record), k.Record.Ends, b.cache.ended) == k.Made
 }
 
 // choosePrimary finds the image that index.html is about. One that was asked for

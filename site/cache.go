@@ -38,6 +38,7 @@ type cache struct {
 	states  map[string]cached // old, by the state of the packet's files
 	started int64             // kernel's time when this build began; 0 where it cannot be told
 	ended   int64             // kernel's time when the build before had ended; 0 where nothing rests on it
+	encoded []byte            // next, to be written at the end
 }
 
 // cached is one packet. State and Read stand for the packet's files, Made for the
@@ -61,36 +62,56 @@ type cacheFile struct {
 	Packets map[string]cached `json:"packets"`
 }
 
-// loadCache reads the cache of the build before. place is the folder in which the
-// output folder is.
-func loadCache(path, place string) (*cache, error) {
-	c := &cache{old: map[string]cached{}, next: map[string]cached{}, states: map[string]cached{}}
+// readCache reads the cache of the build before. One of another format is as good as
+// none.
+func readCache(path string) (f cacheFile, err error) {
 	if path == "" {
-		return c, nil
+		return f, nil
 	}
-	c.started = kernelTime(place)
 	b, err := readBounded(path, maxCacheBytes)
 	if errors.Is(err, fs.ErrNotExist) {
-		return c, nil
+		return f, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("site: cache: %w", err)
+		return f, fmt.Errorf("site: cache: %w", err)
 	}
-	var f cacheFile
 	if json.Unmarshal(b, &f) != nil || f.Schema != cacheSchema {
-		return c, nil
+		return cacheFile{}, nil
 	}
-	c.old, c.ended = f.Packets, f.Ended
+	return f, nil
+}
+
+// begin prepares the cache of this build. place is the folder in which the output
+// folder is, or "" where nothing is kept.
+func (f cacheFile) begin(place string) *cache {
+	c := &cache{old: f.Packets, next: map[string]cached{}, states: map[string]cached{}, ended: f.Ended}
+	if place == "" {
+		return c
+	}
+	c.started = kernelTime(place)
 	for _, k := range c.old {
 		if k.State != "" && recent(k.Read, c.started) {
 			c.states[k.State] = k
 		}
 	}
-	return c, nil
+	return c
 }
 
-// save writes the cache. It comes last: what is changed in the site from now on
-// is changed by somebody else.
+// encode writes down what is kept for the next build.
+func (c *cache) encode(path string) error {
+	if path == "" {
+		return nil
+	}
+	b, err := json.Marshal(c.next)
+	if err != nil {
+		return fmt.Errorf("site: cache: %w", err)
+	}
+	c.encoded = b
+	return nil
+}
+
+// save writes the cache, after encode. It comes last: what is changed in the site from
+// now on is changed by somebody else.
 func (c *cache) save(path, place string) error {
 	if path == "" {
 		return nil
@@ -100,12 +121,10 @@ func (c *cache) save(path, place string) error {
 		time.Sleep(settle)
 		ended = kernelTime(place)
 	}
-	b, err := json.Marshal(cacheFile{cacheSchema, ended, c.next})
+	head := fmt.Appendf(nil, `{"schema":%q,"ended":%d,"packets":`, cacheSchema, ended)
+	err := mkdirFor(path)
 	if err == nil {
-		err = mkdirFor(path)
-	}
-	if err == nil {
-		err = os.WriteFile(path+".new", b, 0o600)
+		err = os.WriteFile(path+".new", slices.Concat(head, c.encoded, []byte("}")), 0o600)
 	}
 	if err == nil {
 		err = os.Rename(path+".new", path)

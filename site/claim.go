@@ -106,15 +106,12 @@ func count(n int64, one, many string) string {
 	return strconv.FormatInt(n, 10) + " " + many
 }
 
-// picture is the policy's edges as the evidence supports them. An edge says
-// Denied only while its vector was blocked or contained; Brokered, or allowed with
-// a credential that the sandbox never sees, only while that is so and the proxy is
-// outside the sandbox; allowed for pinned artefacts only, while that is so. An edge
-// that the evidence does not support is not shown.
+// picture is the policy's edges as the evidence supports them.
 func (e *evidence) picture() []edge {
 	var out []edge
 	for _, p := range e.edges {
-		if !e.supports(p) {
+		p, ok := e.asSupported(p)
+		if !ok {
 			continue
 		}
 		c, pos := postureOf(p.Posture)
@@ -123,6 +120,25 @@ func (e *evidence) picture() []edge {
 	return out
 }
 
+// asSupported is an edge as the evidence supports it. One that is said to be denied,
+// and is not shown to be, has no place; neither has a credential that is not shown
+// to stay outside. What the policy lets through stays, since to leave it out would
+// say less can be reached, but without what guards it.
+func (e *evidence) asSupported(p policy.Edge) (policy.Edge, bool) {
+	if e.supports(p) {
+		return p, true
+	}
+	if p.Posture == policy.PostureDenied || p.ID == policy.EdgeToken {
+		return p, false
+	}
+	p.Posture, p.Reason, p.Description = policy.PostureAllowed, "", "The policy lets it through. What guards it, a credential that stays outside or a list of artefacts, is not asserted."
+	return p, true
+}
+
+// supports tells whether the evidence supports what an edge says. It says Denied only
+// while its vector was blocked or contained; Brokered, or allowed with a credential
+// that the sandbox never sees, only while that is so and the proxy is outside the
+// sandbox; allowed for pinned artefacts only, while that is so.
 func (e *evidence) supports(p policy.Edge) bool {
 	withstood := p.Vector == "" || e.conclusive(p.Vector)
 	switch {

@@ -3,6 +3,7 @@ package site
 import (
 	"fmt"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/wallproof/wallproof/policy"
 )
@@ -32,18 +33,22 @@ func (e *evidence) whereItRuns() []string {
 }
 
 func (e *evidence) exfiltration() []string {
-	var open, closed []string
+	var open, closed, through []string
 	for _, p := range e.edges {
-		if !e.supports(p) {
-			continue
-		}
-		if p.Posture == policy.PostureDenied {
-			closed = append(closed, strings.ToLower(clean(p.Label)))
-		} else {
-			open = append(open, strings.ToLower(clean(p.Label)))
+		name := strings.ToLower(clean(p.Label))
+		switch p, ok := e.asSupported(p); {
+		case ok && p.Posture == policy.PostureDenied:
+			closed = append(closed, name)
+		case ok:
+			open = append(open, name)
+		case p.Posture == policy.PostureDenied:
+			through = append(through, name)
 		}
 	}
 	var out []string
+	if len(through) > 0 {
+		out = append(out, "The policy denies "+list(through, "and")+", but an attack that bears on this got through, which this page names.")
+	}
 	if len(closed) > 0 {
 		out = append(out, "Not to "+list(closed, "or")+": every attack that bears on one of these failed.")
 	}
@@ -126,8 +131,31 @@ func (e *evidence) plain() string {
 	}
 	b.WriteString("\nNot asserted\n")
 	for _, l := range e.boundary.Limits {
-		fmt.Fprintf(&b, "- %s\n", clean(l))
+		b.WriteString(wrap("- "+strings.Join(strings.Fields(clean(l)), " "), 76))
 	}
+	return b.String()
+}
+
+// wrap breaks a text into lines of at most a number of columns, all but the first
+// indented by two. A word that is longer stands alone.
+func wrap(text string, columns int) string {
+	var b strings.Builder
+	width := 0
+	for i, word := range strings.Fields(text) {
+		n := utf8.RuneCountInString(word)
+		switch {
+		case i == 0:
+		case width+1+n > columns:
+			b.WriteString("\n  ")
+			width = 2
+		default:
+			b.WriteByte(' ')
+			width++
+		}
+		b.WriteString(word)
+		width += n
+	}
+	b.WriteByte('\n')
 	return b.String()
 }
 

@@ -27,8 +27,9 @@ type status struct {
 	Fabric      *predicate.LiveFabric `json:"fabric,omitempty"`
 	Collected   string                `json:"collected,omitempty"`
 	Expires     string                `json:"expires,omitempty"`
-	Since       string                `json:"since,omitempty"` // of this state
-	Checked     string                `json:"checked,omitempty"`
+	Since       string                `json:"since,omitempty"`   // of this state
+	Checked     string                `json:"checked,omitempty"` // when the site was built
+	Fleet       string                `json:"fleet,omitempty"`   // names the state of all attestations of the site
 	Page        string                `json:"page,omitempty"`
 	Bundle      string                `json:"bundle,omitempty"`
 	Packet      string                `json:"packet,omitempty"`

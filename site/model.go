@@ -26,6 +26,7 @@ type pageView struct {
 	Whole       bool     // needs the whole style sheet
 	Scripts     []string // beside the site's own, relative to the page
 	Watch       *watchView
+	List        *listView
 	Body        any
 }
 
@@ -34,7 +35,7 @@ type navItem struct {
 	Here        bool
 }
 
-type assetView struct{ Style, More, Theme, Script, Scheme, Filter, Icon, Logo string }
+type assetView struct{ Style, More, Theme, Script, Scheme, Filter, List, Icon, Logo string }
 
 type alternate struct{ Type, Title, Href string }
 
@@ -52,6 +53,15 @@ type watchView struct {
 	Image       string
 	Policy      string
 	Fabric      string
+}
+
+// listView is what the script of a page with a list of attestations compares.
+type listView struct {
+	Status    string // relative address of status.json
+	Fleet     string // names the state of the whole list
+	Checked   string // when the page was made
+	Live      string // relative address of live.json, or ""
+	Generated string // when that live.json was made
 }
 
 // moment is a time for people and for machines.

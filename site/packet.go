@@ -37,7 +37,7 @@ type Packet struct {
 	content func() (string, error)
 	// state names the packet's files without reading them, or is nil. It gives ""
 	// where that is not to be relied on: see unchanged.go.
-	state func(before int64) string
+	state func(at *folders, before int64) string
 }
 
 // OpenPacket describes the packet at a path: a directory, or an archive as
@@ -52,13 +52,13 @@ func OpenPacket(path string) (Packet, error) {
 			Name: path, Open: func() (fs.FS, io.Closer, error) { return openArchive(path) },
 			bundle:  func() ([]byte, error) { return peekArchive(path) },
 			content: func() (string, error) { return archiveStamp(path) },
-			state:   func(before int64) string { return archiveID(path, before) },
+			state:   func(at *folders, before int64) string { return archiveID(at, path, before) },
 		}, nil
 	}
 	return Packet{
 		Name: path, Open: func() (fs.FS, io.Closer, error) { return openDir(path) },
 		content: func() (string, error) { return dirStamp(path) },
-		state:   func(before int64) string { return folderID(path, before) },
+		state:   func(_ *folders, before int64) string { return folderID(path, before) },
 	}, nil
 }
 

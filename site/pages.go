@@ -27,7 +27,7 @@ func (b *builder) publisher() string {
 // writeAssets writes style sheet, scripts, icon and logo, named by content.
 func (b *builder) writeAssets() error {
 	for name, to := range map[string]*string{
-		"site.css": &b.assets.Style, "more.css": &b.assets.More, "site.js": &b.assets.Script, "scheme.js": &b.assets.Scheme, "filter.js": &b.assets.Filter, "icon.svg": &b.assets.Icon,
+		"site.css": &b.assets.Style, "more.css": &b.assets.More, "site.js": &b.assets.Script, "scheme.js": &b.assets.Scheme, "filter.js": &b.assets.Filter, "list.js": &b.assets.List, "icon.svg": &b.assets.Icon,
 	} {
 		a, err := builtinAsset(name)
 		if err != nil {
@@ -166,6 +166,7 @@ func (b *builder) writePages(ctx context.Context) error {
 	g.Go(b.writePrimary)
 	g.Go(b.writeFleet)
 	g.Go(b.writeCommon)
+	g.Go(func() error { return b.cache.encode(b.in.Cache) })
 	return g.Wait()
 }
 

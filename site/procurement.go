@@ -143,7 +143,7 @@ func redTeamFile(e *evidence) string {
 func (e *evidence) destinations() string {
 	var words []string
 	for _, p := range e.edges {
-		if e.supports(p) && p.Posture != policy.PostureDenied {
+		if p, ok := e.asSupported(p); ok && p.Posture != policy.PostureDenied {
 			words = append(words, clean(p.Label)+" ("+strings.ToLower(string(p.Posture))+")")
 		}
 	}

@@ -25,6 +25,7 @@ type record struct {
 	Ends      []string `json:"ends,omitempty"`  // of the names of its files
 	Bytes     int64    `json:"bytes,omitempty"` // of those files
 	Sum       string   `json:"sum,omitempty"`   // of what is in them
+	made      string   // names those files, where they were just written
 	packet    string
 	reused    bool
 	unread    bool

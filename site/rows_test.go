@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"golang.org/x/net/html"
 
@@ -75,8 +76,55 @@ func TestRows(t *testing.T) {
 			t.Errorf("the gaps lack %q", l)
 		}
 	}
+	for line := range strings.Lines(read(t, out, filePlain)) {
+		if w := utf8.RuneCountInString(line); w > 77 && !strings.Contains(line, "sha256:") { // a digest is not broken
+			t.Errorf("a line of %d columns in the summary: %s", w, line)
+		}
+	}
 	if !strings.Contains(textOf(find(index, "id", "conditions")), "Fabric drift") {
 		t.Error("fabric drift is not among what withdraws the claim")
+	}
+	for _, l := range withdrawals {
+		if !strings.Contains(textOf(find(index, "id", "conditions")), l.title) {
+			t.Errorf("what withdraws the claim lacks %q", l.title)
+		}
+	}
+	procurementRows(t, parsePage(t, out, "procurement/index.html"))
+}
+
+// procurementRows: documents with dates, scope, mapping, the packet, answers that
+// name their evidence.
+func procurementRows(t *testing.T, page *html.Node) {
+	t.Helper()
+	mapping := textOf(find(page, "id", "mapping"))
+	for _, w := range []string{"NIST SP 800-53", "SC-7", "AC-4", "SC-39", "ATT&CK", "Containers", "T1611", "OWASP Top 10 for LLM", "LLM01"} {
+		if !strings.Contains(mapping, w) {
+			t.Errorf("the mapping lacks %q", w)
+		}
+	}
+	dated := 0
+	each(find(page, "id", "documents"), func(n *html.Node) {
+		if n.Data == "time" {
+			dated++
+		}
+	})
+	if dated < 3 {
+		t.Errorf("only %d documents have a date", dated)
+	}
+	answers := children(find(page, "class", "answers"), "div")
+	for _, a := range answers {
+		if !strings.Contains(textOf(a), "Evidence:") || find(a, "class", "mono") == nil {
+			t.Errorf("an answer without its evidence: %s", textOf(a))
+		}
+	}
+	if len(answers) < 8 {
+		t.Errorf("only %d answers", len(answers))
+	}
+	if a := find(find(page, "class", "buttons"), "download", ""); a == nil || !strings.HasSuffix(attributes(a)["href"], endPacket) {
+		t.Error("the packet is not offered")
+	}
+	if scope := textOf(find(page, "class", "record")); !strings.Contains(scope, packettest.ImageDigest) || !strings.Contains(scope, "Valid until") {
+		t.Errorf("scope and dates: %s", scope)
 	}
 }
 
@@ -226,7 +274,7 @@ func TestPartial(t *testing.T) {
 			t.Fatal("an escape below critical takes the whole claim")
 		}
 		for _, x := range e.picture() {
-			if x.Vector == vector {
+			if x.Vector == vector && (x.Posture != allowed || x.Reason != "") {
 				t.Errorf("%s escaped, and the edge %s is %s", vector, x.Name, x.Chip.Word)
 			}
 		}
@@ -245,6 +293,29 @@ func TestPartial(t *testing.T) {
 				t.Errorf("%s escaped, and the answer to %s is %q", vector, q.ID, q.Answer)
 			}
 		}
+	}
+	// What can be reached is not left out with what guards it.
+	e := sampleEvidence()
+	for i, p := range e.edges {
+		if p.Posture == policy.PostureBrokered {
+			e.edges[i].Vector = "TOK"
+		}
+	}
+	e.boundary.Battery.Vectors[0].Outcome, e.boundary.Battery.Vectors[0].EscapedSeverity = "escaped", "medium"
+	e.hold("escape")
+	for _, text := range []string{e.destinations(), strings.Join(e.exfiltration(), " "), e.plain()} {
+		if !strings.Contains(strings.ToLower(text), "source repository") || strings.Contains(text, "(brokered)") || strings.Contains(strings.ToLower(text), "git token") {
+			t.Errorf("TOK escaped, and what can be reached is %q", text)
+		}
+	}
+	e = sampleEvidence()
+	for i, v := range e.boundary.Battery.Vectors {
+		if v.Vector == "NET" {
+			e.boundary.Battery.Vectors[i].Outcome = "escaped"
+		}
+	}
+	if text := strings.Join(e.exfiltration(), " "); !strings.Contains(text, "denies open internet, but") || strings.Contains(text, "or open internet:") {
+		t.Errorf("NET escaped, and the answer is %q", text)
 	}
 	inside := sampleEvidence()
 	inside.boundary.Proxy.Placement = "inside-sandbox"

@@ -1,10 +1,13 @@
 package site
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/wallproof/wallproof/site/history"
@@ -73,7 +76,7 @@ func (b *builder) writeRootFiles(r *record, e *evidence, stem string) error {
 		}
 	}
 	s := statusOf(r, e, b.history.Since(r.Digest), stem)
-	s.Checked = history.Stamp(b.now)
+	s.Checked, s.Fleet = history.Stamp(b.now), b.fleetState()
 	st, err3 := compact(s)
 	return errors.Join(err1, err2, err3, b.tree.put(fileStatus, st), b.tree.put(fileBadgeJSON, bj), b.tree.put(fileBadgeSVG, g.svg()), b.tree.put(fileJSONLD, ld))
 }
@@ -182,37 +185,56 @@ type fleetEntry struct {
 
 // fleetJSON is the whole list in one file, for machines and for the filter of a
 // list that has several pages.
-func fleetJSON(rows []*record) ([]byte, error) {
+func fleetJSON(rows []*record, state string) ([]byte, error) {
 	list := make([]fleetEntry, 0, len(rows))
 	for _, r := range rows {
 		c := r.chip()
 		list = append(list, fleetEntry{r.Name, r.Subject, r.Digest, r.State, r.Codes, r.Claim, r.Collected, r.Expires, "../" + attestationStem(r.ID) + endPage, c.Word, c.Glyph, c.Class})
 	}
-	j, err := json.Marshal(map[string]any{"schema": fleetSchema, "attestations": list})
+	j, err := json.Marshal(map[string]any{"schema": fleetSchema, "fleet": state, "attestations": list})
 	if err != nil {
 		return nil, fmt.Errorf("site: fleet: %w", err)
 	}
 	return append(j, '\n'), nil
 }
 
-func (b *builder) writeFleet() error {
-	var rows []*record
-	for _, r := range b.records {
-		if r.ID != "" {
-			rows = append(rows, r)
-		}
+// listed are the attestations that the list has.
+func (b *builder) listed() []*record {
+	return slices.DeleteFunc(slices.Clone(b.records), func(r *record) bool { return r.ID == "" })
+}
+
+// fleetState names what the list says of all attestations.
+func (b *builder) fleetState() string {
+	h := sha256.New()
+	for _, r := range b.listed() {
+		fmt.Fprintf(h, "%s %s %s %s\n", r.Digest, r.State, strings.Join(r.Codes, ","), r.Expires)
 	}
-	all, err := fleetJSON(rows)
+	return "sha256:" + hex.EncodeToString(h.Sum(nil))
+}
+
+// list is what the script of the list's pages compares.
+func (b *builder) list() *listView {
+	l := &listView{Status: "../" + fileStatus, Fleet: b.fleetState(), Checked: history.Stamp(b.now)}
+	if b.in.Live != nil {
+		l.Live, l.Generated = "../live.json", generated(b.in.Live)
+	}
+	return l
+}
+
+func (b *builder) writeFleet() error {
+	rows, list := b.listed(), b.list()
+	all, err := fleetJSON(rows, list.Fleet)
 	if err != nil {
 		return err
 	}
 	if err := b.tree.put("fleet/fleet.json", all); err != nil {
 		return err
 	}
+	totals := fleetTotals(rows)
 	pages := max(1, (len(rows)+fleetPage-1)/fleetPage)
 	for n := 1; n <= pages; n++ {
 		v := fleetView{
-			Count: count(int64(len(rows)), "attestation", "attestations"), Totals: fleetTotals(rows), Page: n, Pages: pages, Heading: "Newest first",
+			Count: count(int64(len(rows)), "attestation", "attestations"), Totals: totals, Page: n, Pages: pages, Heading: "Newest first",
 			Lede: "Every run that was published here, each with its own page, evidence and state.",
 		}
 		if n > 1 {
@@ -226,7 +248,7 @@ func (b *builder) writeFleet() error {
 		}
 		path := fleetPath(n)
 		page := b.page(path, "Attestations · "+b.publisher(), "Every attestation on this site, with its state.", v)
-		page.Scripts = []string{page.Root + b.assets.Filter}
+		page.Scripts, page.List = []string{page.Root + b.assets.List, page.Root + b.assets.Filter}, list
 		if err := b.put(path, pageFleet, page); err != nil {
 			return err
 		}

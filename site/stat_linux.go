@@ -9,8 +9,34 @@ import (
 // identify asks the operating system about a regular file. It reports false for
 // everything else, and where nothing is there.
 func identify(path string) (fileID, bool) {
+	return noFolder.identify(path)
+}
+
+// folder is the descriptor of an open folder.
+type folder int
+
+// noFolder stands for a folder that is not open: paths are then as they are.
+const noFolder = folder(unix.AT_FDCWD)
+
+// inFolder opens a folder for identify.
+func inFolder(dir string) (folder, bool) {
+	fd, err := unix.Open(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	return folder(fd), err == nil
+}
+
+func (f folder) close() { unix.Close(int(f)) }
+
+// identify is identify for a file in the folder.
+func (f folder) identify(name string) (fileID, bool) {
 	var s unix.Stat_t
-	if unix.Lstat(path, &s) != nil || s.Mode&syscall.S_IFMT != syscall.S_IFREG {
+	if unix.Fstatat(int(f), name, &s, unix.AT_SYMLINK_NOFOLLOW) != nil {
+		return fileID{}, false
+	}
+	return idOf(&s)
+}
+
+func idOf(s *unix.Stat_t) (fileID, bool) {
+	if s.Mode&syscall.S_IFMT != syscall.S_IFREG {
 		return fileID{}, false
 	}
 	return fileID{

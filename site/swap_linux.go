@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"path/filepath"
 
 	"golang.org/x/sys/unix"
 )
@@ -40,15 +41,21 @@ func lockFolder(dir string) (*os.File, bool) {
 	return f, true
 }
 
-// create writes a file that must not be there yet. It goes without what os.File
-// prepares for files that can be waited for: a large site has very many.
-func create(path string, content []byte) (err error) {
-	fd, err := unix.Open(path, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_CLOEXEC, 0o644)
+// create writes a file that must not be there yet, and identifies it. in is its folder,
+// where that is open. It goes without what os.File prepares for files that can be
+// waited for: a large site has very many.
+func create(in folder, path string, content []byte) (id fileID, err error) {
+	const flags = unix.O_WRONLY | unix.O_CREAT | unix.O_EXCL | unix.O_CLOEXEC
+	name := path
+	if in != noFolder {
+		name = filepath.Base(path)
+	}
+	fd, err := unix.Openat(int(in), name, flags, 0o644)
 	for errors.Is(err, unix.EINTR) {
-		fd, err = unix.Open(path, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_CLOEXEC, 0o644)
+		fd, err = unix.Openat(int(in), name, flags, 0o644)
 	}
 	if err != nil {
-		return &fs.PathError{Op: "open", Path: path, Err: err}
+		return id, &fs.PathError{Op: "open", Path: path, Err: err}
 	}
 	for err == nil && len(content) > 0 {
 		var n int
@@ -57,11 +64,15 @@ func create(path string, content []byte) (err error) {
 		}
 		content = content[max(n, 0):]
 	}
+	var s unix.Stat_t
+	if err == nil && unix.Fstat(fd, &s) == nil {
+		id, _ = idOf(&s)
+	}
 	if e := unix.Close(fd); err == nil && !errors.Is(e, unix.EINTR) {
 		err = e
 	}
 	if err != nil {
-		return &fs.PathError{Op: "write", Path: path, Err: err}
+		return fileID{}, &fs.PathError{Op: "write", Path: path, Err: err}
 	}
-	return nil
+	return id, nil
 }

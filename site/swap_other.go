@@ -17,11 +17,11 @@ func exchange(string, string) error { return errors.ErrUnsupported }
 func lockFolder(string) (*os.File, bool) { return nil, false }
 
 // create writes a file that must not be there yet.
-func create(path string, content []byte) error {
+func create(_ folder, path string, content []byte) (fileID, error) {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644) //nolint:gosec // a web server reads it
 	if err != nil {
-		return err
+		return fileID{}, err
 	}
 	_, err = f.Write(content)
-	return errors.Join(err, f.Close())
+	return fileID{}, errors.Join(err, f.Close())
 }

@@ -34,7 +34,9 @@ type tree struct {
 	bytes atomic.Int64
 	keep  *keeper // what stays in its place in the site that is being replaced, or nil
 
-	made   sync.Map // folders that exist
+	made   sync.Map // folders that exist → folder
+	making sync.Mutex
+	open   int      // how many of them are open
 	shared sync.Map // content that is written already → file
 }
 
@@ -144,29 +146,63 @@ func sweep(parent, base string) {
 	}
 }
 
-// mkdir makes a folder, with those above it, once.
-func (t *tree) mkdir(dir string) error {
-	if _, made := t.made.Load(dir); made {
-		return nil
+// mkdir makes a folder, with those above it, once, and keeps it open.
+func (t *tree) mkdir(dir string) (folder, error) {
+	if made, ok := t.made.Load(dir); ok {
+		return made.(folder), nil
 	}
-	if err := os.MkdirAll(filepath.Join(t.dir, filepath.FromSlash(dir)), 0o755); err != nil { //nolint:gosec // a web server reads it
-		return fmt.Errorf("site: folder %s: %w", dir, err)
+	t.making.Lock()
+	defer t.making.Unlock()
+	if made, ok := t.made.Load(dir); ok {
+		return made.(folder), nil
 	}
-	t.made.Store(dir, true)
-	return nil
+	if err := os.MkdirAll(t.at(dir), 0o755); err != nil { //nolint:gosec // a web server reads it
+		return noFolder, fmt.Errorf("site: folder %s: %w", dir, err)
+	}
+	f := noFolder
+	if t.open < maxFolders {
+		if opened, ok := inFolder(t.at(dir)); ok {
+			f = opened
+			t.open++
+		}
+	}
+	t.made.Store(dir, f)
+	return f, nil
+}
+
+// closeFolders closes the folders that are kept open.
+func (t *tree) closeFolders() {
+	t.making.Lock()
+	defer t.making.Unlock()
+	t.made.Range(func(_, f any) bool {
+		if f := f.(folder); f != noFolder {
+			f.close()
+		}
+		return true
+	})
+	t.made.Clear()
+	t.open = 0
 }
 
 // put writes a file.
 func (t *tree) put(name string, content []byte) error {
-	if err := t.mkdir(path.Dir(name)); err != nil {
-		return err
+	_, err := t.write(name, content)
+	return err
+}
+
+// write writes a file and identifies it.
+func (t *tree) write(name string, content []byte) (fileID, error) {
+	dir, err := t.mkdir(path.Dir(name))
+	if err != nil {
+		return fileID{}, err
 	}
-	if err := create(filepath.Join(t.dir, filepath.FromSlash(name)), content); err != nil {
-		return fmt.Errorf("site: write %s: %w", name, err)
+	id, err := create(dir, t.at(name), content)
+	if err != nil {
+		return id, fmt.Errorf("site: write %s: %w", name, err)
 	}
 	t.files.Add(1)
 	t.bytes.Add(int64(len(content)))
-	return nil
+	return id, nil
 }
 
 // files are those about one attestation: they share the beginning of their
@@ -176,7 +212,8 @@ type files struct {
 	stem  string
 	ends  []string
 	bytes int64
-	sums  []byte // the digest of each file, one after the other
+	sums  []byte   // the digest of each file, one after the other
+	ids   []fileID // of each; zero where it is not known
 }
 
 // sum is one digest of all that was written.
@@ -191,53 +228,69 @@ func (f *files) put(end string, content []byte) error {
 
 // putSummed writes a file whose digest is known.
 func (f *files) putSummed(end string, content []byte, sum [sha256.Size]byte) error {
-	if err := f.tree.put(f.stem+end, content); err != nil {
+	id, err := f.tree.write(f.stem+end, content)
+	if err != nil {
 		return err
 	}
-	f.note(end, sum, int64(len(content)))
+	f.note(end, sum, int64(len(content)), id)
 	return nil
 }
 
-func (f *files) note(end string, sum [sha256.Size]byte, size int64) {
-	f.ends, f.bytes, f.sums = append(f.ends, end), f.bytes+size, append(f.sums, sum[:]...)
+func (f *files) note(end string, sum [sha256.Size]byte, size int64, id fileID) {
+	f.ends, f.bytes, f.sums, f.ids = append(f.ends, end), f.bytes+size, append(f.sums, sum[:]...), append(f.ids, id)
 }
 
 func (f *files) stream(end string, write func(io.Writer) error) error {
 	h := sha256.New()
 	n, err := f.tree.stream(f.stem+end, func(w io.Writer) error { return write(io.MultiWriter(w, h)) })
-	f.note(end, [sha256.Size]byte(h.Sum(nil)), n)
-	return err
+	if err != nil {
+		return err
+	}
+	id, _ := identify(f.tree.at(f.stem + end))
+	f.note(end, [sha256.Size]byte(h.Sum(nil)), n, id)
+	return nil
+}
+
+// sharedFile is a file that others are links to.
+type sharedFile struct {
+	path string
+	id   fileID
+	sum  [sha256.Size]byte
 }
 
 // share writes content that many attestations have in common, such as a badge:
 // the second time it is a link to the first.
 func (f *files) share(end string, content []byte) error {
 	key := end + string(content)
-	if first, ok := f.tree.shared.Load(key); ok {
-		name := filepath.Join(f.tree.dir, filepath.FromSlash(f.stem+end))
-		if err := f.tree.mkdir(path.Dir(f.stem)); err != nil {
+	if known, ok := f.tree.shared.Load(key); ok {
+		first := known.(sharedFile)
+		if _, err := f.tree.mkdir(path.Dir(f.stem)); err != nil {
 			return err
 		}
-		if os.Link(first.(string), name) == nil {
-			f.note(end, sha256.Sum256(content), int64(len(content)))
+		if os.Link(first.path, f.tree.at(f.stem+end)) == nil {
+			f.note(end, first.sum, int64(len(content)), first.id)
 			f.tree.files.Add(1)
 			f.tree.bytes.Add(int64(len(content)))
 			return nil
 		}
 	}
-	if err := f.put(end, content); err != nil {
+	sum := sha256.Sum256(content)
+	if err := f.putSummed(end, content, sum); err != nil {
 		return err
 	}
-	f.tree.shared.Store(key, filepath.Join(f.tree.dir, filepath.FromSlash(f.stem+end)))
+	f.tree.shared.Store(key, sharedFile{f.tree.at(f.stem + end), f.ids[len(f.ids)-1], sum})
 	return nil
 }
 
+// at is where a file is while the site is being built.
+func (t *tree) at(name string) string { return filepath.Join(t.dir, filepath.FromSlash(name)) }
+
 // stream writes a file piece by piece and returns its size.
 func (t *tree) stream(name string, write func(io.Writer) error) (int64, error) {
-	if err := t.mkdir(path.Dir(name)); err != nil {
+	if _, err := t.mkdir(path.Dir(name)); err != nil {
 		return 0, err
 	}
-	f, err := os.OpenFile(filepath.Join(t.dir, filepath.FromSlash(name)), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644) //nolint:gosec // a web server reads it
+	f, err := os.OpenFile(t.at(name), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644) //nolint:gosec // a web server reads it
 	if err != nil {
 		return 0, fmt.Errorf("site: write %s: %w", name, err)
 	}
@@ -279,7 +332,7 @@ func (t *tree) reuse(k *cached, intact bool, now int64) (bool, error) {
 	r := k.Record
 	stem, from := attestationStem(r.ID), t.there(r)
 	if r.unread = intact; !intact {
-		k.Made, k.Seen = filesID(from, r.Ends, math.MaxInt64), now
+		k.Made, k.Seen = filesID(nil, from, r.Ends, math.MaxInt64), now
 		if !t.unchanged(from, r.Ends, r.Sum) {
 			return false, nil
 		}
@@ -297,7 +350,7 @@ func (t *tree) reuse(k *cached, intact bool, now int64) (bool, error) {
 // link links all files of an attestation from the site that is being replaced, or
 // none.
 func (t *tree) link(stem, from string, ends []string) (bool, error) {
-	if err := t.mkdir(path.Dir(stem)); err != nil {
+	if _, err := t.mkdir(path.Dir(stem)); err != nil {
 		return false, err
 	}
 	to := filepath.Join(t.dir, filepath.FromSlash(stem))
@@ -331,6 +384,7 @@ func (t *tree) unchanged(stem string, ends []string, sum string) bool {
 
 // commit puts the new site in the place of the old one.
 func (t *tree) commit() error {
+	t.closeFolders()
 	if t.keep != nil && t.keep.any() {
 		if err := t.keep.commit(t); err != nil {
 			return fmt.Errorf("site: put what changed in the place of the old: %w", err)
@@ -355,6 +409,7 @@ func (t *tree) commit() error {
 // removed at once.
 func (t *tree) discard() error {
 	t.keep.release()
+	t.closeFolders()
 	var g errgroup.Group
 	g.SetLimit(runtime.GOMAXPROCS(0))
 	large := filepath.Join(t.dir, attestationFolder)

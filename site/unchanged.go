@@ -7,6 +7,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
+	"sync"
 	"time"
 
 	"github.com/wallproof/wallproof/attest/packet"
@@ -68,17 +70,14 @@ func recent(read, now int64) bool {
 	return read != 0 && now >= read && time.Duration(now-read) < trustKernel
 }
 
-// settled identifies a file that was changed before a time, and not since.
-func settled(path string, before int64) (fileID, bool) {
-	id, ok := identify(path)
-	return id, ok && id.Changed < before && telling(id.Changed)
-}
+// settled tells whether a file was changed before a time, and not since.
+func (id fileID) settled(before int64) bool { return id.Changed < before && telling(id.Changed) }
 
 // archiveID names the state of a packet that is one file, or gives "" where that
 // is not to be relied on: it was changed no earlier than before.
-func archiveID(path string, before int64) string {
-	id, ok := settled(path, before)
-	if !ok || !keepsChangeTime(filepath.Dir(path)) {
+func archiveID(at *folders, path string, before int64) string {
+	id, ok := at.identify(path)
+	if !ok || !id.settled(before) || !at.keepsChangeTime(filepath.Dir(path)) {
 		return ""
 	}
 	return fmt.Sprintf("archive %q %v", path, id)
@@ -95,8 +94,8 @@ func folderID(dir string, before int64) string {
 		if err != nil || d.IsDir() {
 			return err
 		}
-		id, ok := settled(p, before)
-		if n++; !ok || n > packet.MaxFiles {
+		id, ok := identify(p)
+		if n++; !ok || !id.settled(before) || n > packet.MaxFiles {
 			return fs.ErrInvalid
 		}
 		fmt.Fprintf(h, "%q %v\n", p, id)
@@ -108,18 +107,106 @@ func folderID(dir string, before int64) string {
 	return fmt.Sprintf("folder %q %x", dir, h.Sum(nil))
 }
 
-// filesID names the files of an attestation by inode, size and time of
-// modification. It is "" when one is missing, or was changed no earlier than
-// before. (The time of change itself is not part of the name: taking a file over
-// by a link changes it.)
-func filesID(stem string, ends []string, before int64) string {
-	h := sha256.New()
-	for _, end := range ends {
-		id, ok := settled(stem+end, before)
-		if !ok {
+// filesID names the files of an attestation that are there. It is "" when one is
+// missing, or was changed no earlier than before.
+func filesID(at *folders, stem string, ends []string, before int64) string {
+	ids := make([]fileID, len(ends))
+	for i, end := range ends {
+		id, ok := at.identify(stem + end)
+		if !ok || !id.settled(before) {
 			return ""
 		}
-		fmt.Fprintf(h, "%s %d %d %d %d\n", end, id.Device, id.Inode, id.Size, id.Modified)
+		ids[i] = id
 	}
-	return hex.EncodeToString(h.Sum(nil)[:16])
+	return nameOf(ends, ids)
+}
+
+// nameOf names files by inode, size and time of modification. It is "" when one of
+// them is not known. (The time of change itself is not part of the name: taking a
+// file over by a link changes it.)
+func nameOf(ends []string, ids []fileID) string {
+	var b []byte
+	for i, id := range ids {
+		if id == (fileID{}) || !telling(id.Changed) {
+			return ""
+		}
+		b = append(b, ends[i]...)
+		for _, n := range []uint64{id.Device, id.Inode, uint64(id.Size), uint64(id.Modified)} {
+			b = strconv.AppendUint(append(b, ' '), n, 10)
+		}
+		b = append(b, '\n')
+	}
+	sum := sha256.Sum256(b)
+	return hex.EncodeToString(sum[:16])
+}
+
+// folders keeps folders open in which many files are identified: the way to a
+// folder costs more than the look at a file in it. It may be used by several
+// goroutines at a time; a nil one keeps nothing.
+type folders struct {
+	mu   sync.RWMutex
+	list map[string]openFolder
+}
+
+// openFolder is a folder with what is known of its file system.
+type openFolder struct {
+	folder
+	keeps bool // see keepsChangeTime
+}
+
+// maxFolders bounds the descriptors of folders.
+const maxFolders = 256
+
+func newFolders() *folders { return &folders{list: map[string]openFolder{}} }
+
+// close closes all of them.
+func (o *folders) close() {
+	for _, f := range o.list {
+		f.close()
+	}
+	o.list = nil
+}
+
+// open gives an open folder. It reports false where it cannot be opened, or too many are.
+func (o *folders) open(dir string) (openFolder, bool) {
+	if o == nil {
+		return openFolder{}, false
+	}
+	o.mu.RLock()
+	f, ok := o.list[dir]
+	o.mu.RUnlock()
+	if ok {
+		return f, true
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if f, ok = o.list[dir]; ok {
+		return f, true
+	}
+	if len(o.list) >= maxFolders {
+		return openFolder{}, false
+	}
+	if f.folder, ok = inFolder(dir); !ok {
+		return openFolder{}, false
+	}
+	f.keeps = keepsChangeTime(dir)
+	o.list[dir] = f
+	return f, true
+}
+
+// identify does what the function of that name does.
+func (o *folders) identify(path string) (fileID, bool) {
+	dir, name := filepath.Split(path)
+	if f, ok := o.open(dir); ok && name != "" {
+		return f.identify(name)
+	}
+	return identify(path)
+}
+
+// keepsChangeTime does what the function of that name does.
+func (o *folders) keepsChangeTime(dir string) bool {
+	if f, ok := o.open(dir + string(filepath.Separator)); ok {
+		return f.keeps
+	}
+	return keepsChangeTime(dir)
 }

@@ -61,7 +61,7 @@
   }
 
   function rowOf(a) {
-    const stale = a.claim && Date.now() >= Date.parse(a.expires);
+    const stale = a.claim && (globalThis.wallproofSite.expired(a.expires) || document.documentElement.dataset.drifted === a.name);
     const row = element("tr");
     row.dataset.found = "";
     const name = element("th");

@@ -54,22 +54,9 @@
     root.dataset.stale = code;
   }
 
-  // By the reader's clock, or by the host's where that is ahead.
-  let ahead = 0;
+  // By the reader's clock, or by the host's or the page's own where that is ahead.
+  let ahead = Math.max(0, Date.parse(watch.checked) - Date.now() || 0);
   const expired = (time) => !(Date.now() + ahead < Date.parse(time));
-
-  // Rows of lists that carry an expiry of their own.
-  function ageRows() {
-    const chip = document.getElementById("stale-chip");
-    for (const row of all("[data-row-expires]")) {
-      if (!expired(row.dataset.rowExpires)) continue;
-      const old = row.querySelector(".chip");
-      if (chip && old) old.replaceWith(chip.content.cloneNode(true));
-      const claim = row.querySelector("[data-row-claim]");
-      if (claim) claim.replaceWith("not shown");
-      delete row.dataset.rowExpires;
-    }
-  }
 
   // A host that cannot be reached, or fails for the moment, gives null: the
   // expiry still counts. One that answers without the file gives an object
@@ -79,15 +66,14 @@
     try {
       const answer = await fetch(path, { cache: "no-store", credentials: "omit" });
       ahead = Math.max(ahead, Date.parse(answer.headers.get("date")) - Date.now() || 0);
-      if (answer.status === 404 || answer.status === 410) return {};
-      if (!answer.ok) return null;
-      text = await answer.text();
+      if (answer.status > 499 || [408, 425, 429].includes(answer.status)) return null;
+      text = answer.ok ? await answer.text() : "";
     } catch {
       return null;
     }
     try {
       const json = JSON.parse(text);
-      return json && json.schema === schema ? json : {};
+      return json.schema === schema ? json : {};
     } catch {
       return {};
     }
@@ -96,47 +82,62 @@
   // What a host gives may lag behind a page for a while, but not for a day.
   const older = (time, page) => page && !(Date.parse(page) - Date.parse(time) < 24 * hour);
 
-  // A member that live.json does not have is not compared.
-  function drifted(live) {
-    const attested = Object.fromEntries(watch.fabric.split(" ").map((pair) => pair.split("=").map(decodeURIComponent)));
-    const { isolation, ...rest } = live;
+  // What differs between what is deployed and what was attested. A member that
+  // live.json does not have is not compared.
+  const flat = ({ isolation, ...rest }) => {
     for (const name in isolation) rest["." + name] = isolation[name];
-    if (isolation) for (const name in attested) if (name[0] === "." && !(name in rest)) return true;
-    return Object.keys(rest).some((name) => rest[name] !== (attested[name] || ""));
+    return rest;
+  };
+  function driftOf(live, image, policy, fabric) {
+    if (live.image && live.image !== image) return "image-drift";
+    if (live.policy && live.policy !== policy) return "policy-drift";
+    const now = flat(live.fabric || {});
+    const lost = (name) => live.fabric && live.fabric.isolation && name[0] === "." && !(name in now);
+    return Object.keys(now).some((name) => now[name] !== (fabric[name] || "")) || Object.keys(fabric).some(lost) ? "fabric-drift" : "";
+  }
+
+  // statusOf is why a status file does not support the page, or "".
+  function statusOf(status) {
+    if (!status.schema || !Array.isArray(status.codes)) return "status-missing";
+    if (status.attestation !== watch.attestation) return "page-outdated";
+    if (status.state !== watch.state || String(status.codes) !== watch.codes) return status.codes.find((c) => !watch.codes.split(",").includes(c)) || "page-outdated";
+    if (status.expires && expired(status.expires)) return "expired";
+    return older(status.checked, watch.checked) ? "status-outdated" : "";
+  }
+
+  // liveOf is why a live.json does not, or "".
+  function liveOf(live, image, policy, fabric) {
+    if (!live.schema) return "status-missing";
+    return older(live.generated, watch.generated) ? "status-outdated" : driftOf(live, image, policy, fabric);
   }
 
   async function compare() {
     if (stale || location.protocol === "file:") return;
     const status = await fetchJSON(watch.status, "wallproof.status/v1");
-    if (status && !status.schema) withdraw("status-missing");
-    else if (status && status.attestation !== watch.attestation) withdraw("page-outdated");
-    else if (status && (status.state !== watch.state || String(status.codes) !== watch.codes)) withdraw((status.codes || []).find((c) => !watch.codes.split(",").includes(c)) || "page-outdated");
-    else if (expired(watch.expires) || status && status.expires && expired(status.expires)) withdraw("expired");
-    else if (status && older(status.checked, watch.checked)) withdraw("status-outdated");
+    const code = status && statusOf(status) || expired(watch.expires) && "expired";
+    if (code) withdraw(code);
     if (!watch.live || stale) return;
     const live = await fetchJSON(watch.live, "wallproof.live/v1");
-    if (live && !live.schema) withdraw("status-missing");
-    else if (live && older(live.generated, watch.generated)) withdraw("status-outdated");
-    else if (live && live.image && live.image !== watch.image) withdraw("image-drift");
-    else if (live && live.policy && live.policy !== watch.policy) withdraw("policy-drift");
-    else if (live && live.fabric && drifted(live.fabric)) withdraw("fabric-drift");
+    const attested = Object.fromEntries(watch.fabric.split(" ").map((pair) => pair.split("=").map(decodeURIComponent)));
+    const drift = live && liveOf(live, watch.image, watch.policy, attested);
+    if (drift) withdraw(drift);
   }
 
+  let timer;
   function tick() {
-    ageRows();
-    if ("watch" in watch && !stale && expired(watch.expires)) withdraw("expired");
-    let next = hour;
-    const ends = [...all("[data-row-expires]")].map((row) => row.dataset.rowExpires);
-    if ("watch" in watch && !stale) ends.push(watch.expires);
-    for (const end of ends) next = Math.min(next, Math.max(Date.parse(end) - Date.now(), 0) + 50);
-    if (ends.length) setTimeout(tick, next);
+    if (stale) return;
+    if (expired(watch.expires)) return withdraw("expired");
+    clearTimeout(timer);
+    timer = setTimeout(tick, Math.min(hour, Math.max(Date.parse(watch.expires) - Date.now(), 0) + 50));
   }
-  tick();
-  if ("watch" in watch && !stale) {
+  if ("watch" in watch) {
+    tick();
     compare();
     setInterval(compare, 5 * 60e3);
     document.addEventListener("visibilitychange", () => { if (!document.hidden) { tick(); compare(); } });
   }
+  // For the scripts of other pages.
+  globalThis.wallproofSite = { texts, hour, expired, fetchJSON, older, liveOf, flat };
 
   // A printed page has everything open.
   addEventListener("beforeprint", () => { for (const item of all("details")) item.open = true; });

@@ -6,9 +6,12 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"crypto"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
+	"crypto/sha256"
+	"crypto/x509"
 	"encoding/json"
 	"fmt"
 	"net/http/httptest"
@@ -34,6 +37,7 @@ type config struct {
 	Packet      string            `json:"packet"`
 	Unpacked    string            `json:"unpacked"`
 	OtherKey    string            `json:"otherKey"`
+	Fingerprint string            `json:"fingerprint"`
 	Checks      []string          `json:"checks"`
 	Screenshots string            `json:"screenshots"`
 	Crash       int               `json:"crash"`
@@ -132,10 +136,18 @@ func plan(t *testing.T) []string {
 			c = append(c, "stale/"+what+"/"+p)
 		}
 	}
-	for _, what := range []string{"status-missing", "live-missing", "status-other", "live-other", "unreachable", "host-clock", "partial", "lag", "old-status", "old-live", "isolation"} {
+	for _, what := range []string{"unchanged", "held", "torn", "missing", "old"} {
+		c = append(c, "stale/list/"+what)
+	}
+	c = append(c, "stale/list-live")
+	for _, what := range []string{"status-forbidden", "status-garbage", "status-bare", "status-missing", "live-missing", "status-other", "live-other", "unreachable", "host-clock", "partial", "lag", "old-status", "old-live", "isolation"} {
 		c = append(c, "stale/"+what+"/index")
 	}
-	c = append(c, "wasm/own", "wasm/folder-page", "wasm/archive", "wasm/folder", "wasm/dropped", "wasm/stranger", "wasm/nothing")
+	c = append(c, "signer/current/index", "signer/current/attestation", "signer/held/index")
+	for _, p := range pageNames {
+		c = append(c, "axe/demo/"+p, "visit/demo/"+p)
+	}
+	c = append(c, "wasm/demo", "wasm/own", "wasm/folder-page", "wasm/archive", "wasm/folder", "wasm/dropped", "wasm/stranger", "wasm/nothing")
 	for _, id := range tamperIDs(t) {
 		c = append(c, "wasm/tamper/"+id)
 	}
@@ -177,11 +189,11 @@ func TestBrowser(t *testing.T) {
 		"current": current, "held": f.held("held"), "escaped": f.escaped("escaped"), "partial": f.partial("partial"), "invalid": f.invalid("invalid"), "live": f.live("live"), "fleet": f.fleet("fleet"),
 	}
 	for name, x := range all {
-		s := httptest.NewServer(site.Handler(x.dir))
-		t.Cleanup(s.Close)
-		c.Sites[name], c.Folders[name] = s.URL+"/", x.dir
+		c.Sites[name], c.Folders[name] = serve(t, x.dir)
 	}
+	c.Sites["demo"], c.Folders["demo"] = serve(t, demo(t))
 	c.Packet = archiveOf(current)
+	c.Fingerprint = fingerprint(t, f.key.Public())
 	c.Unpacked = current.packet.WriteDir(t, t.TempDir())
 	c.OtherKey = otherKey(t)
 	results, err := drive(t, c)
@@ -201,6 +213,33 @@ func TestBrowser(t *testing.T) {
 			}
 		})
 	}
+}
+
+// serve serves a folder as `wallproof site --serve` does.
+func serve(t *testing.T, dir string) (url, folder string) {
+	s := httptest.NewServer(site.Handler(dir))
+	t.Cleanup(s.Close)
+	return s.URL + "/", dir
+}
+
+// demo is the site of a real run, which `wallproof demo` made before.
+func demo(t *testing.T) string {
+	t.Helper()
+	dir := filepath.Join(os.Getenv("WALLPROOF_DEMO"), "site")
+	if err := site.Built(dir); err != nil || os.Getenv("WALLPROOF_DEMO") == "" {
+		t.Fatalf("WALLPROOF_DEMO must name the folder that `wallproof demo --out` made (make test-site does that): %v", err)
+	}
+	return dir
+}
+
+// fingerprint is how a page names a key.
+func fingerprint(t *testing.T, key crypto.PublicKey) string {
+	t.Helper()
+	der, err := x509.MarshalPKIXPublicKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fmt.Sprintf("sha256:%x", sha256.Sum256(der))
 }
 
 // TestCrash is case E24: a browser that does not start, or that crashes on the

@@ -2,10 +2,12 @@
 // standard input:
 //
 //   { browser, sites: {name: base URL}, folders: {name: path}, packet: path,
-//     checks: ["kind/argument/…", …], screenshots: path or "", crash: n }
+//     fingerprint: of the signer's key, checks: ["kind/argument/…", …],
+//     screenshots: path or "", crash: n }
 //
 // and prints one JSON object a line: {check, ok, detail}, at the end {done: n}.
-// Whoever started it counts: a check without a line has failed.
+// Whoever started it counts: a check without a line has failed. Checks run beside
+// each other, each in a context of its own, so lines come in no fixed order.
 import assert from "node:assert/strict";
 import { readFileSync, mkdtempSync, rmSync, mkdirSync } from "node:fs";
 import { createRequire } from "node:module";
@@ -56,7 +58,11 @@ async function withdrawn(page, code) {
   assert.match(text, /Stale, not shown/);
   assert.ok(text.includes(code), `the notice lacks ${code}`);
   assert.ok(!/\bBlocked\b|\bContained\b|Signed and current/.test(text), "words of a claim are left");
-  assert.match(await page.title(), /^Stale/);
+  // Nor may it be left where a search or a bookmark shows it, or be linked to.
+  assert.equal(await page.title(), "Stale, not shown \u00b7 " + await page.evaluate(() => document.documentElement.dataset.title));
+  const head = await page.evaluate(() => document.title + " " + document.querySelector("meta[name=description]").content);
+  assert.ok(!/critical escape|valid until|\b\d+ attack/i.test(head), `the head still says: ${head}`);
+  assert.equal(await page.locator('a[href$="summary.txt"], a[href$="answers.json"]').count(), 0, "files that repeat the claim are linked to");
 }
 
 const verdict = (page) => page.locator("[data-verdict]").evaluate((e) => ({ verdict: e.dataset.verdict, codes: (e.dataset.codes || "").split(" ") }));
@@ -160,6 +166,18 @@ const kinds = {
     await o.close();
   },
 
+  // Of a key without a name the page gives the whole fingerprint.
+  async signer([site, name]) {
+    const o = await open(site, await pathOf(site, name));
+    const line = o.page.locator("main .record .facts > div").filter({ has: o.page.getByText("Signer", { exact: true }) });
+    assert.equal((await line.locator("dd").innerText()).replace(/\s+/g, " "), `Key ${config.fingerprint}`);
+    if (site === "current" && name === "index") {
+      const file = await o.page.request.get(o.base + "summary.txt");
+      assert.match(await file.text(), new RegExp(`^Signed by +key ${config.fingerprint}$`, "m"));
+    }
+    await o.close();
+  },
+
   async scheme() {
     const o = await open("current", "index.html", { colorScheme: "light" });
     const paper = () => o.page.evaluate(() => getComputedStyle(document.body).backgroundColor);
@@ -203,9 +221,40 @@ const kinds = {
       assert.equal(await o.page.locator("[data-row-claim]").count(), 0, "a row of the list still claims");
       return o.close();
     }
+    // A list whose page is older than the state of what it lists.
+    if (what === "list") {
+      const o = await open("current", paths.fleet, {}, (page) => page.route(/\/(status|fleet|live)\.json$/, async (route) => {
+        const response = await route.fetch();
+        const json = await response.json();
+        const which = new URL(route.request().url()).pathname.split("/").pop();
+        if (name === "unchanged") return route.fulfill({ response, json });
+        if (name === "missing") return which === "status.json" ? route.fulfill({ status: 403, body: "" }) : route.fulfill({ response, json });
+        if (name === "old") json.checked = "2026-01-01T00:00:00Z";
+        if (name === "held" || name === "torn") {
+          json.fleet = "sha256:" + (name === "torn" && which === "fleet.json" ? "8" : "9").repeat(64);
+          const one = (json.attestations || []).find((a) => a.claim);
+          if (one) { delete one.claim; one.state = "held"; one.codes = ["policy-drift"]; }
+        }
+        await route.fulfill({ response, json });
+      }));
+      await o.page.waitForLoadState("networkidle");
+      const left = await o.page.locator("[data-row-claim]").count();
+      const all = JSON.parse(readFileSync(join(config.folders.current, "fleet/fleet.json"), "utf8")).attestations.filter((a) => a.claim).length;
+      assert.ok(all > 1, "the list has too few claims");
+      assert.equal(left, { unchanged: all, held: all - 1, torn: 0, missing: 0, old: 0 }[name], "rows with a claim");
+      assert.equal(await o.page.locator("[data-row-totals]").count(), name === "unchanged" ? 1 : 0, "totals");
+      assert.equal(await o.page.locator("[data-list-notice]").isVisible(), name !== "unchanged");
+      return o.close();
+    }
+    if (what === "list-live") {
+      const o = await open("live", paths.fleet, {}, reply((which, j) => { if (which === "live") j.policy = "sha256:" + "9".repeat(64); }));
+      await o.page.waitForSelector('html[data-stale="policy-drift"]', { state: "attached" });
+      assert.equal(await o.page.locator("[data-row-claim]").count(), 0, "a row of the list still claims");
+      return o.close();
+    }
     // A host that answers without the files withdraws the claim; one that fails for
     // the moment does not.
-    const answers = { "status-missing": ["status", 404, ""], "live-missing": ["live", 404, ""], "status-other": ["status", 200, "<!doctype html>"], "live-other": ["live", 200, "null"] };
+    const answers = { "status-missing": ["status", 404, ""], "live-missing": ["live", 404, ""], "status-other": ["status", 200, "<!doctype html>"], "live-other": ["live", 200, "null"], "status-forbidden": ["status", 403, ""], "status-garbage": ["status", 200, '{"schema":"wallproof.status/v1","codes":"x"}'], "status-bare": ["status", 200, '{"schema":"wallproof.status/v1"}'] };
     if (what in answers) {
       const [which, status, body] = answers[what];
       const o = await open("live", path, {}, (page) => page.route(new RegExp(`[/.]${which}\\.json$`), (route) => route.fulfill({ status, body })));
@@ -331,6 +380,26 @@ const kinds = {
       assert.deepEqual(o.faults, []);
       return;
     }
+    // The packet of a real run, verified by a page that was opened from its folder.
+    if (how === "demo") {
+      const o = await open("demo", paths.verify, { file: true });
+      assert.match(o.page.url(), /^file:/);
+      await o.page.click("[data-own]");
+      await idle(o.page);
+      assert.deepEqual(await verdict(o.page), { verdict: "valid", codes: [""] });
+      const rows = await o.page.locator("[data-checks] tbody tr").allInnerTexts();
+      assert.ok(rows.some((r) => /^observations/.test(r)) && rows.length > 15, `only ${rows.length} checks`);
+      for (const tamper of ["manifest-byte", "attack-byte", "signature", "clock"]) {
+        const want = await o.page.evaluate((id) => globalThis.wallproofTampers.find((t) => t.id === id).code, tamper);
+        await o.page.click(`button[data-tamper="${tamper}"]`);
+        await idle(o.page);
+        const got = await verdict(o.page);
+        assert.notEqual(got.verdict, "valid", tamper);
+        assert.ok(got.codes.includes(want), `${tamper}: codes ${got.codes}, want ${want}`);
+      }
+      assert.deepEqual(o.faults, []);
+      return o.close();
+    }
     const o = await open("current", paths.verify, { file: how === "folder-page" });
     if (how === "folder-page") await o.page.click("[data-own]");
     if (how === "archive") await o.page.setInputFiles("[data-files]", config.packet);
@@ -420,7 +489,7 @@ const kinds = {
 };
 
 let done = 0;
-for (const check of config.checks) {
+async function make(check) {
   const [kind, ...rest] = check.split("/");
   try {
     if (config.crash && done === config.crash) await (await browser.newBrowserCDPSession()).send("Browser.crash").catch(() => {});
@@ -432,5 +501,16 @@ for (const check of config.checks) {
   }
   done++;
 }
+
+// What is measured has the browser to itself; tampers share one page, and so a turn.
+const measured = config.checks.filter((check) => /^(paint|size)\b/.test(check));
+const tampers = config.checks.filter((check) => check.startsWith("wasm/tamper/"));
+const others = config.checks.filter((check) => !measured.includes(check) && !tampers.includes(check));
+for (const check of measured) await make(check);
+const turns = [tampers, ...others.map((check) => [check])];
+const beside = config.crash ? 1 : 3;
+await Promise.all(Array.from({ length: beside }, async () => {
+  for (let turn; (turn = turns.shift());) for (const check of turn) await make(check);
+}));
 console.log(JSON.stringify({ done }));
 await browser.close();
