@@ -157,7 +157,7 @@ func finds(red *redact.Redactor, kind, dir string, planted []byte) (bool, error)
 	if err != nil {
 		return false, err
 	}
-	s := &residueSearch{secrets: red, marker: none, since: time.Time{}, seen: map[string]bool{}}
+	s := newResidueSearch(red, none, time.Time{})
 	r := packet.Residue{Place: packet.ResidueCores}
 	s.folder(&r, dir, true)
 	return r.Hits > 0, nil

@@ -1,7 +1,6 @@
 package battery
 
 import (
-	"bufio"
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
@@ -26,6 +25,7 @@ const (
 	maxResidueFiles = 20000
 	maxResidueBytes = 512 << 20
 	maxResidueDepth = 8
+	residueBuffer   = 256 << 10
 )
 
 // residuePlaces are where things are left on a machine.
@@ -87,7 +87,8 @@ func searchResidue(p residuePlaces, secrets []string, since time.Time) (found []
 	if err != nil {
 		return nil, control, err
 	}
-	s := &residueSearch{secrets: all, marker: marked, since: since, except: p.except, seen: map[string]bool{}}
+	s := newResidueSearch(all, marked, since)
+	s.except = p.except
 	if len(p.temporary) > 0 {
 		// Its name comes first, so that it is reached before the bounds are.
 		plant := filepath.Join(p.temporary[0], "!"+marker[:30])
@@ -128,11 +129,17 @@ func compileValues(values []string) (*redact.Redactor, error) {
 }
 
 type residueSearch struct {
-	secrets, marker *redact.Redactor
+	secrets, marker counter
+	buf             []byte // what is read at once
 	since           time.Time
 	except          string
 	seen            map[string]bool // folders and files that were searched already
 	marks           int
+}
+
+// newResidueSearch prepares a search for secrets, and for a control's marker.
+func newResidueSearch(secrets, marker *redact.Redactor, since time.Time) *residueSearch {
+	return &residueSearch{secrets: counter{Redactor: secrets}, marker: counter{Redactor: marker}, buf: make([]byte, residueBuffer), since: since, seen: map[string]bool{}}
 }
 
 // folder searches the regular files of a folder that were changed since the run
@@ -184,38 +191,53 @@ func (s *residueSearch) file(r *packet.Residue, path string) {
 	}
 	defer f.Close()
 	r.Files++
-	marks := &counter{Redactor: s.marker}
-	hits := &counter{Redactor: s.secrets}
-	n, err := io.Copy(io.MultiWriter(hits, marks), bufio.NewReaderSize(io.LimitReader(f, maxResidueBytes-r.Bytes), 1<<20))
+	n, err := s.count(io.LimitReader(f, maxResidueBytes-r.Bytes))
 	r.Bytes += n
 	if err != nil && !errors.Is(err, fs.ErrNotExist) || r.Bytes >= maxResidueBytes {
 		r.Unread++
 	}
-	r.Hits += int64(hits.total())
-	s.marks += marks.total()
+	r.Hits += int64(s.secrets.total())
+	s.marks += s.marker.total()
 }
 
-// counter counts occurrences in what is written to it, also those across the
-// borders of writes.
+// count has the counters look at all of src. Their buffers outlive a file:
+// temporary folders hold many small ones.
+func (s *residueSearch) count(src io.Reader) (n int64, err error) {
+	for err == nil {
+		var m int
+		m, err = src.Read(s.buf)
+		n += int64(m)
+		s.secrets.look(s.buf[:m])
+		s.marker.look(s.buf[:m])
+	}
+	if errors.Is(err, io.EOF) {
+		err = nil
+	}
+	return n, err
+}
+
+// counter counts occurrences in what it looks at, also those across the borders
+// of what it looks at once.
 type counter struct {
 	*redact.Redactor
-	tail, buf []byte
-	found     int
+	buf   []byte // what is held back, and what is looked at
+	held  int    // how much of buf is held back
+	found int
 }
 
-// total counts what was held back at the end, too.
-func (c *counter) total() int {
-	c.found += c.Bytes(c.tail)
-	c.tail = nil
-	return c.found
-}
-
-func (c *counter) Write(p []byte) (int, error) {
-	c.buf = append(append(c.buf[:0], c.tail...), p...)
+// look counts what is complete in p and holds the rest back. p stays as it is.
+func (c *counter) look(p []byte) {
+	c.buf = append(c.buf[:c.held], p...)
 	found, hold := c.Stream(c.buf, false)
 	c.found += found
-	c.tail = append(c.tail[:0], c.buf[hold:]...)
-	return len(p), nil
+	c.held = copy(c.buf, c.buf[hold:])
+}
+
+// total returns the count, with what was held back at the end, and begins anew.
+func (c *counter) total() int {
+	n := c.found + c.Bytes(c.buf[:c.held])
+	c.held, c.found = 0, 0
+	return n
 }
 
 // withResidue adds a search of the machine to the proof. A hit is an error.
