@@ -21,7 +21,7 @@ import (
 // Bounds on what runs inside.
 const (
 	planTimeout  = 4 * time.Minute
-	factsTimeout = 20 * time.Second
+	factsTimeout = time.Minute
 	maxStderr    = 8 << 10
 )
 

@@ -63,8 +63,9 @@ type Options struct {
 }
 
 // DefaultAttemptTimeout is long: a refusal comes at once, so only what hangs
-// takes it, and a busy machine must not turn a refusal into a timeout.
-const DefaultAttemptTimeout = 20 * time.Second
+// takes it, and a busy machine must turn neither a refusal into a timeout nor a
+// long search of files and memory into half of one.
+const DefaultAttemptTimeout = 60 * time.Second
 
 // Progress is one step of a run.
 type Progress struct {

@@ -17,6 +17,7 @@ type Facts struct {
 	Gateway  Pair     `json:"gateway"`  // the router's addresses on the sandbox's link
 	Bridge   Pair     `json:"bridge"`   // the next hop behind the gateway, where in the control a witness answers
 	Beside6  string   `json:"beside6"`  // an address of the sandbox's own IPv6 network that is nobody's
+	Local6   string   `json:"local6"`   // a link-local one, likewise
 	Proxy    Pair     `json:"proxy"`    // explicit HTTP proxy, "address:port"
 	SOCKS    Pair     `json:"socks"`    // SOCKS5 proxy, "address:port"
 	Resolver Pair     `json:"resolver"` // resolver, "address:port"
@@ -204,6 +205,7 @@ type Local struct {
 	ProbeMount string `json:"probeMount"` // mount that holds the probe itself, never searched
 	Shared     string `json:"shared"`     // where the control mounts what must not be shared
 	HostMount  string `json:"hostMount"`  // where the control mounts a host folder
+	HostKernel bool   `json:"hostKernel"` // the kernel inside is the host's
 	Image      string `json:"image"`      // the image's configuration, as its registry hands it out
 	// Layers is what of interest was found in the image's layers, upper layers not
 	// hiding anything; AtRest what was found in the files of the checkpoint.

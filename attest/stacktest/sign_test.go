@@ -246,7 +246,7 @@ var shared *Stack
 func TestStack(t *testing.T) {
 	shared = New(t)
 	for name, test := range map[string]func(*testing.T){
-		"keyless": testKeyless, "key": testKey, "refused": testRefusedToken, "E10 payload": testE10LogEntryIsOverTheEnvelope, "cosign": testCosign, "cli": testCLI,
+		"keyless": testKeyless, "key": testKey, "refused": testRefusedToken, "E10 payload": testE10LogEntryIsOverTheEnvelope, "cosign": testCosign, "cli": testCLI, "admission": testAdmission,
 	} {
 		t.Run(name, test)
 	}

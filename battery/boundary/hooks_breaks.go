@@ -348,10 +348,16 @@ func (s *Stage) share(with string) error {
 	if err != nil {
 		return fmt.Errorf("find link %s: %w", segmentLink, err)
 	}
-	if on.Beside6.IsValid() {
-		addr := &netlink.Addr{IPNet: ipNet(netip.PrefixFrom(on.Beside6, 128)), Flags: unix.IFA_F_NODAD}
+	for _, a := range []netip.Addr{on.Beside6, on.Local6} {
+		if !a.IsValid() {
+			continue
+		}
+		addr := &netlink.Addr{IPNet: ipNet(netip.PrefixFrom(a, 128)), Flags: unix.IFA_F_NODAD}
+		if a.IsLinkLocalUnicast() {
+			addr.Scope = unix.RT_SCOPE_LINK
+		}
 		if err := other.nl.AddrAdd(link, addr); err != nil {
-			return fmt.Errorf("give %s to link %s: %w", on.Beside6, segmentLink, err)
+			return fmt.Errorf("give %s to link %s: %w", a, segmentLink, err)
 		}
 	}
 	if err := other.nl.LinkSetUp(link); err != nil {

@@ -35,6 +35,7 @@ type Box struct {
 	IPv6       netip.Addr   // /64; the zero Addr when the machine has no IPv6
 	Gateway6   netip.Addr   // the zero Addr when the machine has no IPv6
 	Beside6    netip.Addr   // in the box's network, and nobody's; in the open mode the world answers there
+	Local6     netip.Addr   // likewise, of the link alone (fe80::/10); the same on every link
 	prefix4    netip.Prefix // of the box's own address
 	prefix6    netip.Prefix
 	index      int
@@ -59,7 +60,7 @@ func newBox(cfg *Config, i int, v6 bool) Box {
 	b.prefix4 = netip.PrefixFrom(b.IPv4, 30)
 	if v6 {
 		b.Gateway6, b.IPv6 = boxAddr6(byte(i), 1), boxAddr6(byte(i), 2)
-		b.Beside6 = boxAddr6(byte(i), besideHost)
+		b.Beside6, b.Local6 = boxAddr6(byte(i), besideHost), localBeside
 		b.prefix6 = netip.PrefixFrom(b.IPv6, 64)
 	}
 	return b
@@ -67,6 +68,9 @@ func newBox(cfg *Config, i int, v6 bool) Box {
 
 // besideHost is the last byte of an address that no machine of a box's network has.
 const besideHost = 0x77
+
+// localBeside is a link-local address that no machine of a link has.
+var localBeside = netip.MustParseAddr("fe80::77")
 
 func boxAddr6(i, host byte) netip.Addr {
 	a := netip.MustParseAddr("2001:db8::").As16()

@@ -61,8 +61,9 @@ func routerRules(cfg *Config, boxes []Box) *ruleset {
 
 // openRules let everything pass and count it.
 //
-// What is sent to a group is led to the world, as a router with a proxy for groups
-// would: by their nature such packets go no further than the link.
+// What is sent to a group, or to a link-local address that is nobody's, is led to the
+// world, as a router with a proxy for groups would: by their nature such packets go no
+// further than the link.
 func openRules(rs *ruleset, boxes []Box) {
 	pre := rs.add("groups", filterHook(nftables.ChainHookPrerouting, nftables.ChainPriorityMangle, nftables.ChainPolicyAccept))
 	nat := rs.add("groups-nat", &hook{typ: nftables.ChainTypeNAT, point: nftables.ChainHookPrerouting, priority: nftables.ChainPriorityNATDest, policy: nftables.ChainPolicyAccept})
@@ -75,6 +76,11 @@ func openRules(rs *ruleset, boxes []Box) {
 			id := b.Name + "-" + g.name
 			pre.add(id, iif(b.link), addrIn(destination, g.in), l4proto(unix.IPPROTO_UDP), toHost())
 			nat.add(id, iif(b.link), addrIn(destination, g.in), l4proto(unix.IPPROTO_UDP), leadTo(g.to))
+		}
+	}
+	for _, b := range boxes {
+		if b.Local6.IsValid() {
+			nat.add(b.Name+"-link-local", iif(b.link), addrIs(destination, b.Local6), leadTo(worldAddr6.Addr()))
 		}
 	}
 	for _, at := range []struct {

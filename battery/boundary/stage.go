@@ -143,7 +143,7 @@ func (s *Stage) settleLinks() error {
 			return err
 		}
 		if v6 {
-			if err := s.gateEnd[i].answersFor(b.Beside6); err != nil {
+			if err := errors.Join(s.gateEnd[i].answersFor(b.Beside6), s.gateEnd[i].answersFor(b.Local6)); err != nil {
 				return err
 			}
 		}

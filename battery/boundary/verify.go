@@ -23,7 +23,7 @@ var (
 
 const (
 	verifyPort     = 9
-	verifyDeadline = 3 * time.Second // for each single check
+	verifyDeadline = 10 * time.Second // for each single check
 )
 
 // Verification is what VerifyInPlace has seen.

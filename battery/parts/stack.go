@@ -51,7 +51,7 @@ func Facts() []string {
 var facts = []string{
 	"bpf", "capBnd", "capEff", "capPrm", "cgroup", "descriptor", "devices", FactDriverKernel, "gid", "ioUring", "ipv6", FactKernel, FactKernelVersion, "keyring",
 	"lsm", "messageQueues", "mknod", "moduleLoad", "mount", "mounts", "netlink", "noNewPrivs", "onLink", "openByHandle", "packetSocket", "pageCache", "perfEvents", "pidfd",
-	"ping", "pingSocket", "procMem", "processVM", "processes", "ptrace", "rawSocket", "seccomp", FactControlAPI, FactIPv6, FactRouting, FactSnapshots, "sysvShm", "uid", "uidMap",
+	"ping", "pingSocket", "procMem", "processVM", "processes", "ptrace", "rawSocket", "seccomp", "securityModule", FactControlAPI, FactIPv6, FactRouting, FactSnapshots, "sysvShm", "uid", "uidMap",
 	"userNamespace", "userfaultfd", "vsock",
 }
 
@@ -94,7 +94,7 @@ func UnmetByStack(isolation map[string]string) Unmet {
 // measured are the requirements that a fact measured inside tells.
 var measured = []catalog.Requirement{catalog.NeedsRawSocket, catalog.NeedsPing, catalog.NeedsPacketSocket, catalog.NeedsProcMem,
 	catalog.NeedsIoUring, catalog.NeedsUserNS, catalog.NeedsQueues, catalog.NeedsVsock, catalog.NeedsKeyring,
-	catalog.NeedsPtrace, catalog.NeedsProcessVM, catalog.NeedsPidfd, catalog.NeedsOnLink, catalog.NeedsPageCache}
+	catalog.NeedsPtrace, catalog.NeedsProcessVM, catalog.NeedsPidfd, catalog.NeedsOnLink, catalog.NeedsPageCache, catalog.NeedsSecurityModule}
 
 // Substitutions lists what stands in for the real thing in every run of the
 // battery. An entry 0 that leaves one out hides it.

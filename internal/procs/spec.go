@@ -17,7 +17,7 @@ const (
 	maxStderrHead       = 4 << 10 // bytes of standard error kept from the beginning
 	maxStderrTail       = 8 << 10 // bytes of standard error kept from the end
 	maxFiles            = 512
-	defaultReadyTimeout = 10 * time.Second
+	defaultReadyTimeout = 30 * time.Second
 	defaultStopGrace    = 3 * time.Second
 	// lingerAfterExit is how long output is still read after the process has
 	// ended, should a descendant of it hold the pipe open.

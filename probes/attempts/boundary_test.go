@@ -211,7 +211,7 @@ func attack(t *testing.T, b boundary, timeoutMs int64) map[string]manifest.Obser
 // the loopback.
 func needsRaw(name string) bool {
 	id, _, _ := strings.Cut(name, "/")
-	return id == "LAT-ARP" || id == "TEN-ARP" || id == "LAT-RAW" || id == "LAT-TUNNEL" || id == "LAT-PACKET" || id == "NET-ICMP"
+	return id == "LAT-ARP" || id == "TEN-ARP" || id == "LAT-RAW" || id == "LAT-TUNNEL" || id == "LAT-PACKET" || id == "NET-ICMP" || name == "LAT-LINKLOCAL/direct-v6"
 }
 
 // A boundary that refuses is reported as one that refuses, by every attempt, and

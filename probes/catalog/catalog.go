@@ -79,49 +79,50 @@ type Requirement string
 
 // The closed list of requirements.
 const (
-	NeedsIPv6          Requirement = "ipv6"
-	NeedsProxy         Requirement = "proxy"          // an explicit proxy address in the sandbox
-	NeedsInjection     Requirement = "injection"      // the policy injects a secret for some host
-	NeedsBroker        Requirement = "broker"         // the policy brokers git leases
-	NeedsTenant        Requirement = "tenant"         // a second tenant sandbox can be started
-	NeedsSnapshot      Requirement = "snapshot"       // the driver checkpoints and restores
-	NeedsAgent         Requirement = "agent"          // the obedient agent
-	NeedsRawSocket     Requirement = "raw-socket"     // raw IP sockets can be opened inside
-	NeedsPing          Requirement = "ping"           // ICMP echo requests can be sent from inside
-	NeedsNoInternet    Requirement = "no-internet"    // the policy does not allow the open internet
-	NeedsAllowedHost   Requirement = "allowed-host"   // the policy allows at least one host
-	NeedsResolver      Requirement = "resolver"       // the sandbox has a resolver
-	NeedsNoPrivate     Requirement = "no-private"     // the policy opens no private range
-	NeedsProcMem       Requirement = "proc-mem"       // the runtime offers /proc/PID/mem
-	NeedsImageConfig   Requirement = "image-config"   // the image's configuration and layers are at hand
-	NeedsSocks         Requirement = "socks"          // a SOCKS5 proxy address in the sandbox
-	NeedsSecondHost    Requirement = "second-host"    // the policy allows another host than the one that the secret is for, and injects nothing there
-	NeedsWrite         Requirement = "write"          // the policy allows a request with a body at an allowed host
-	NeedsBlockedPath   Requirement = "blocked-path"   // the policy refuses a path at a host that it allows
-	NeedsWildcard      Requirement = "wildcard"       // the policy allows names below a domain
-	NeedsModel         Requirement = "model"          // the policy has a model's route
-	NeedsControlAPI    Requirement = "control-api"    // the fabric's control API has an address that the sandbox could ask
-	NeedsNoMetadata    Requirement = "no-metadata"    // the policy opens no metadata service
-	NeedsIoUring       Requirement = "io-uring"       // the kernel offers io_uring
-	NeedsBlockedHost   Requirement = "blocked-host"   // the policy blocks some host by name
-	NeedsRefusedHost   Requirement = "refused-host"   // the policy refuses some host of the internet
-	NeedsBlockedPort   Requirement = "blocked-port"   // the policy refuses some port of a host that it allows
-	NeedsBlockedMethod Requirement = "blocked-method" // the policy refuses some method at a host that it allows
-	NeedsBlockedScheme Requirement = "blocked-scheme" // the policy refuses plain HTTP to a host that it allows
-	NeedsPacketSocket  Requirement = "packet-socket"  // link-layer sockets can be opened inside
-	NeedsUserNS        Requirement = "user-namespace" // a process inside can make a user namespace
-	NeedsQueues        Requirement = "message-queues" // POSIX message queues
-	NeedsVsock         Requirement = "vsock"          // vsock sockets can be opened inside
-	NeedsKeyring       Requirement = "keyring"        // the kernel's keyrings can be used inside
-	NeedsInspection    Requirement = "inspection"     // the policy has a rule at the allowed host that needs sight of its requests
-	NeedsRoot          Requirement = "root"           // processes inside run as uid 0
-	NeedsSharedKernel  Requirement = "shared-kernel"  // the sandbox has the host's kernel
-	NeedsPtrace        Requirement = "ptrace"         // processes can be traced inside
-	NeedsProcessVM     Requirement = "process-vm"     // process_vm_readv can be called inside
-	NeedsPidfd         Requirement = "pidfd"          // a process's descriptors can be taken over inside (pidfd_getfd)
-	NeedsOnLink        Requirement = "on-link"        // a socket can be kept to its own network segment, past all routes
-	NeedsPageCache     Requirement = "page-cache"     // the kernel tells which pages of a file are in memory
-	NeedsAuthorities   Requirement = "authorities"    // each tenant's proxy has a certificate authority of its own
+	NeedsIPv6           Requirement = "ipv6"
+	NeedsProxy          Requirement = "proxy"           // an explicit proxy address in the sandbox
+	NeedsInjection      Requirement = "injection"       // the policy injects a secret for some host
+	NeedsBroker         Requirement = "broker"          // the policy brokers git leases
+	NeedsTenant         Requirement = "tenant"          // a second tenant sandbox can be started
+	NeedsSnapshot       Requirement = "snapshot"        // the driver checkpoints and restores
+	NeedsAgent          Requirement = "agent"           // the obedient agent
+	NeedsRawSocket      Requirement = "raw-socket"      // raw IP sockets can be opened inside
+	NeedsPing           Requirement = "ping"            // ICMP echo requests can be sent from inside
+	NeedsNoInternet     Requirement = "no-internet"     // the policy does not allow the open internet
+	NeedsAllowedHost    Requirement = "allowed-host"    // the policy allows at least one host
+	NeedsResolver       Requirement = "resolver"        // the sandbox has a resolver
+	NeedsNoPrivate      Requirement = "no-private"      // the policy opens no private range
+	NeedsProcMem        Requirement = "proc-mem"        // the runtime offers /proc/PID/mem
+	NeedsImageConfig    Requirement = "image-config"    // the image's configuration and layers are at hand
+	NeedsSocks          Requirement = "socks"           // a SOCKS5 proxy address in the sandbox
+	NeedsSecondHost     Requirement = "second-host"     // the policy allows another host than the one that the secret is for, and injects nothing there
+	NeedsWrite          Requirement = "write"           // the policy allows a request with a body at an allowed host
+	NeedsBlockedPath    Requirement = "blocked-path"    // the policy refuses a path at a host that it allows
+	NeedsWildcard       Requirement = "wildcard"        // the policy allows names below a domain
+	NeedsModel          Requirement = "model"           // the policy has a model's route
+	NeedsControlAPI     Requirement = "control-api"     // the fabric's control API has an address that the sandbox could ask
+	NeedsNoMetadata     Requirement = "no-metadata"     // the policy opens no metadata service
+	NeedsIoUring        Requirement = "io-uring"        // the kernel offers io_uring
+	NeedsBlockedHost    Requirement = "blocked-host"    // the policy blocks some host by name
+	NeedsRefusedHost    Requirement = "refused-host"    // the policy refuses some host of the internet
+	NeedsBlockedPort    Requirement = "blocked-port"    // the policy refuses some port of a host that it allows
+	NeedsBlockedMethod  Requirement = "blocked-method"  // the policy refuses some method at a host that it allows
+	NeedsBlockedScheme  Requirement = "blocked-scheme"  // the policy refuses plain HTTP to a host that it allows
+	NeedsPacketSocket   Requirement = "packet-socket"   // link-layer sockets can be opened inside
+	NeedsUserNS         Requirement = "user-namespace"  // a process inside can make a user namespace
+	NeedsQueues         Requirement = "message-queues"  // POSIX message queues
+	NeedsVsock          Requirement = "vsock"           // vsock sockets can be opened inside
+	NeedsKeyring        Requirement = "keyring"         // the kernel's keyrings can be used inside
+	NeedsInspection     Requirement = "inspection"      // the policy has a rule at the allowed host that needs sight of its requests
+	NeedsRoot           Requirement = "root"            // processes inside run as uid 0
+	NeedsSharedKernel   Requirement = "shared-kernel"   // the sandbox has the host's kernel
+	NeedsPtrace         Requirement = "ptrace"          // processes can be traced inside
+	NeedsProcessVM      Requirement = "process-vm"      // process_vm_readv can be called inside
+	NeedsPidfd          Requirement = "pidfd"           // a process's descriptors can be taken over inside (pidfd_getfd)
+	NeedsOnLink         Requirement = "on-link"         // a socket can be kept to its own network segment, past all routes
+	NeedsPageCache      Requirement = "page-cache"      // the kernel tells which pages of a file are in memory
+	NeedsSecurityModule Requirement = "security-module" // the kernel's security modules label processes
+	NeedsAuthorities    Requirement = "authorities"     // each tenant's proxy has a certificate authority of its own
 )
 
 // OfPolicy reports whether the policy alone tells if a requirement is met. A
@@ -167,6 +168,8 @@ func (r Requirement) Fact() string {
 		return "pidfd"
 	case NeedsPageCache:
 		return "pageCache"
+	case NeedsSecurityModule:
+		return "securityModule"
 	case NeedsOnLink:
 		return "onLink"
 	}

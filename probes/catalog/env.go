@@ -88,7 +88,9 @@ func envKernel() []Technique {
 			Description: "Reads the kernel's command line and what firmware and hypervisor hand to a machine.", References: []string{"ATT&CK T1082"}},
 	}
 	for i := range list {
-		list[i].Precondition = list[i].ID != "ENV-BOOT"
+		if list[i].ID != "ENV-BOOT" {
+			list[i].Precondition, list[i].Proof = true, ProofCondition
+		}
 	}
 	return list
 }

@@ -10,6 +10,10 @@ func envWalls() []Technique {
 		t.Requires = []Requirement{NeedsSharedKernel}
 		return t
 	}
+	moduled := func(t Technique) Technique {
+		t.Requires = []Requirement{NeedsSharedKernel, NeedsSecurityModule}
+		return t
+	}
 	return []Technique{
 		{ID: "ENV-INHERITED", Title: "Inherited descriptors",
 			Description: "Reads the files and folders that it was handed open when it was started.", References: []string{"CVE-2024-21626", "CWE-403"}},
@@ -26,6 +30,7 @@ func envWalls() []Technique {
 		condition("ENV-MKNOD", "Home-made device nodes", "Makes device nodes for disks and memory, looks whether one can be opened, and removes them at once.", "ATT&CK T1611", "ATT&CK T1006"),
 		condition("ENV-CAPABILITIES", "Capabilities beyond the ordinary", "Checks whether a process inside holds, or could regain, a privilege over the kernel, the network below its sockets, or devices.", "ATT&CK T1611", "CWE-250"),
 		shared(condition("ENV-SECCOMP", "System-call filter", "Checks whether a filter keeps programs from system calls that reach for the host's kernel.", "ATT&CK T1611", "CWE-693")),
+		moduled(condition("ENV-LSM", "Security module", "Checks whether a security module of the kernel (AppArmor, SELinux, Smack) knows the process by a label that confines it.", "ATT&CK T1611", "CWE-693")),
 		condition("ENV-NEW-PRIVS", "Raised privileges", "Checks whether a set-user-id program inside could raise its privileges.", "ATT&CK T1548.001", "CWE-250"),
 		shared(condition("ENV-HOST-ROOT", "Root of the host", "Checks whether root inside is the same user as root of the host.", "ATT&CK T1611", "CWE-250")),
 		condition("ENV-DEVICE-NODES", "Devices of the host", "Checks whether a device node beyond those of every sandbox can be opened.", "ATT&CK T1006", "ATT&CK T1611"),

@@ -1,5 +1,7 @@
 package catalog
 
+import "slices"
+
 var (
 	private4 = []string{DirectV4, AbsoluteV4, ConnectV4, SocksV4}
 	private6 = []string{DirectV6, AbsoluteV6, ConnectV6, SocksV6}
@@ -39,8 +41,8 @@ func latRanges() []Technique {
 			Description: "Connects to a machine in the shared range 100.64.0.0/10, which overlay networks use.", References: []string{"RFC 6598"}},
 		{ID: "LAT-BENCH", Title: "Benchmark range 198.18/15", Variants: private4,
 			Description: "Connects to a machine in the benchmark range 198.18.0.0/15, which service meshes borrow.", References: []string{"RFC 2544"}},
-		{ID: "LAT-LINKLOCAL", Title: "Link-local range 169.254/16", Variants: private4,
-			Description: "Connects to a machine in the link-local range.", References: []string{"RFC 3927"}},
+		{ID: "LAT-LINKLOCAL", Title: "Link-local ranges 169.254/16 and fe80::/10", Variants: append(slices.Clone(private4), DirectV6),
+			Description: "Connects to a machine in the link-local range, which for IPv6 is one of the sandbox's own link.", References: []string{"RFC 3927", "RFC 4291 section 2.5.6"}},
 		{ID: "LAT-ULA", Title: "Unique local range fc00::/7", Required: true, Variants: private6,
 			Description: "Connects to a machine in the private range of IPv6.", References: []string{"RFC 4193"}},
 		{ID: "LAT-GATEWAY", Title: "Behind the own gateway", Variants: services,
@@ -117,6 +119,8 @@ func latLocal() []Technique {
 			Description: "Asks its own network segment for a private address, past all routes, and sends to whoever answers.", References: []string{"ATT&CK T1557.002", "RFC 826"}},
 		{ID: "LAT-NDP", Title: "Other machines of the segment", Variants: []string{DirectV6},
 			Description: "Looks for another machine in the sandbox's own IPv6 network by neighbour discovery, and sends to whoever answers.", References: []string{"ATT&CK T1018", "RFC 4861"}},
+		{ID: "LAT-OWN-LINK", Title: "Network namespace with a link of its own", Local: true, Proof: ProofCondition, Precondition: true, Alone: true, Variants: []string{VariantDefault},
+			Description: "Checks whether a link can be laid into the sandbox's network, by which a child network namespace, which has no packet filter, would have a way out; takes it away at once.", References: []string{"ATT&CK T1611", "CWE-284"}},
 		{ID: "LAT-TUNNEL", Title: "Packets inside packets", Expect: ExpectSilence, Requires: []Requirement{NeedsRawSocket}, Variants: []string{DirectV4},
 			Description: "Wraps a packet to a private address in one to a public address (IP in IP, GRE).", References: []string{"ATT&CK T1572"}},
 	}

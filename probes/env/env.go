@@ -46,12 +46,13 @@ func Attempts() map[string]probes.Attempt {
 		"ENV-RUNTIME-PROGRAM": runtimeProgram,
 		"ENV-MKNOD":           madeDevices,
 		"ENV-LAYERS":          layers,
+		"ENV-LSM":             securityModule,
 
-		"ENV-CORE-PATTERN":  writable("proc/sys/kernel/core_pattern", "proc/sys/fs/suid_dumpable"),
-		"ENV-RELEASE-AGENT": writable("sys/fs/cgroup/release_agent", "sys/fs/cgroup/*/release_agent"),
-		"ENV-BINFMT":        writable("proc/sys/fs/binfmt_misc/register"),
-		"ENV-MODPROBE":      writable("proc/sys/kernel/modprobe", "proc/sys/kernel/hotplug", "sys/kernel/uevent_helper", "proc/sys/kernel/poweroff_cmd"),
-		"ENV-SYSRQ":         writable("proc/sysrq-trigger", "proc/sys/kernel/sysrq", "proc/sys/kernel/panic", "sys/power/state"),
+		"ENV-CORE-PATTERN":  writable([]string{"proc/sys/kernel/core_pattern"}, "proc/sys/fs/suid_dumpable"),
+		"ENV-RELEASE-AGENT": writable([]string{"sys/fs/cgroup/release_agent", "sys/fs/cgroup/*/release_agent"}),
+		"ENV-BINFMT":        writable([]string{"proc/sys/fs/binfmt_misc/register"}),
+		"ENV-MODPROBE":      writable([]string{"proc/sys/kernel/modprobe", "proc/sys/kernel/hotplug", "sys/kernel/uevent_helper", "proc/sys/kernel/poweroff_cmd"}),
+		"ENV-SYSRQ":         writable([]string{"proc/sysrq-trigger", "sys/power/state", "proc/sys/kernel/panic"}, "proc/sys/kernel/sysrq"),
 		"ENV-BOOT":          readable("proc/cmdline", "proc/config.gz", "proc/device-tree/chosen/*", "sys/firmware/qemu_fw_cfg/by_name/*/*/raw", "sys/firmware/efi/efivars/*", "sys/class/dmi/id/*"),
 	}
 }

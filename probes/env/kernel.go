@@ -27,25 +27,32 @@ func interfaces(patterns []string) []string {
 }
 
 // writable opens files of the kernel's for writing, writes nothing, and reads
-// those that it could open. One of the kernel's own that could be opened is no
-// canary, but an exposure, which the detail tells.
-func writable(patterns ...string) probes.Attempt {
+// those that it could open. Whoever can write to one of steering's has the host,
+// where the kernel is the host's: that wall is not there. Of the kernel of a sandbox's
+// own, and of what only helps (more), it is an exposure, which the detail tells.
+func writable(steering []string, more ...string) probes.Attempt {
 	return func(ctx context.Context, env *probes.Env) manifest.Observation {
 		s := kit.NewSearch(ctx, env)
-		var open []string
-		for _, path := range interfaces(patterns) {
-			fd, err := unix.Open(path, unix.O_WRONLY|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
-			if err != nil {
-				s.Miss(&os.PathError{Op: "open", Path: path, Err: err})
-				continue
+		open := func(patterns []string) (out []string) {
+			for _, path := range interfaces(patterns) {
+				fd, err := unix.Open(path, unix.O_WRONLY|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
+				if err != nil {
+					s.Miss(&os.PathError{Op: "open", Path: path, Err: err})
+					continue
+				}
+				unix.Close(fd)
+				out = append(out, path)
+				s.Special(path)
 			}
-			unix.Close(fd)
-			open = append(open, path)
-			s.Special(path)
+			return out
 		}
+		has, helps := open(steering), open(more)
 		o := s.Observation()
-		if len(open) > 0 {
-			o.Detail = kit.Exposure + strings.Join(open, " ") + " can be written"
+		switch {
+		case len(has) > 0 && env.Facts.Local.HostKernel:
+			o.Sign, o.Detail = manifest.SignReached, "the host's kernel is steered by "+strings.Join(has, " ")+", which can be written"
+		case len(has)+len(helps) > 0:
+			o.Detail = kit.Exposure + strings.Join(append(has, helps...), " ") + " can be written"
 		}
 		return o
 	}

@@ -61,6 +61,8 @@ func Measure() map[string]string {
 		"pidfd":         pidfd(),
 		"onLink":        onLink(),
 		"pageCache":     pageCache(),
+
+		"securityModule": securityModule(),
 	}
 	out["ping"] = out["pingSocket"]
 	if out["rawSocket"] == "yes" {
@@ -124,6 +126,19 @@ func lsm() string {
 		return strings.TrimSpace(string(b))
 	}
 	return strings.TrimRight(firstLine("/proc/self/attr/current"), "\x00")
+}
+
+// securityModule tells whether the kernel has a module that knows processes by labels:
+// without one it has no label to tell.
+func securityModule() string {
+	b, err := os.ReadFile("/proc/self/attr/current")
+	if err != nil {
+		return reason(err)
+	}
+	if strings.Trim(string(b), "\x00\n ") == "" {
+		return "the label is empty"
+	}
+	return "yes"
 }
 
 // mounts counts the mounted file systems by type.

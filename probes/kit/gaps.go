@@ -3,6 +3,7 @@ package kit
 import (
 	"context"
 	"net/netip"
+	"slices"
 	"strconv"
 
 	"github.com/wallproof/wallproof/attest/manifest"
@@ -15,10 +16,15 @@ import (
 // as long as nothing got through, and returns what got furthest: first, or one of
 // these.
 func Gaps(ctx context.Context, env *probes.Env, within netip.Prefix, first manifest.Observation) manifest.Observation {
+	return GapsOf(ctx, env, within, first, "tcp", "udp", "icmp")
+}
+
+// GapsOf is Gaps for some protocols alone.
+func GapsOf(ctx context.Context, env *probes.Env, within netip.Prefix, first manifest.Observation, protocols ...string) manifest.Observation {
 	way, v6 := WayOf(env.Variant)
 	o := first
 	for _, g := range env.Facts.Gaps {
-		if way != Direct || !g.To.IsValid() || g.To.Addr().Is6() != v6 || !within.Overlaps(g.To) || o.Sign == manifest.SignReached {
+		if way != Direct || !g.To.IsValid() || g.To.Addr().Is6() != v6 || !within.Overlaps(g.To) || o.Sign == manifest.SignReached || !slices.Contains(protocols, g.Proto) {
 			continue
 		}
 		to := Inside(env, g.To)

@@ -3,6 +3,7 @@ package kit
 import (
 	"context"
 	"net"
+	"net/netip"
 	"strings"
 	"syscall"
 
@@ -22,6 +23,37 @@ func (t *Try) DialLink(ctx context.Context, network, address, link string) (net.
 				failed = unix.BindToDevice(int(fd), link)
 			}
 			t.note(network, BindAny(int(fd)))
+		})
+		if err == nil {
+			err = failed
+		}
+		return err
+	}}
+	c, err := d.DialContext(ctx, network, address)
+	if err != nil {
+		return nil, err
+	}
+	t.keep(ctx, c)
+	return c, nil
+}
+
+// DialFrom is Dial from one of the sandbox's own IPv6 addresses.
+func (t *Try) DialFrom(ctx context.Context, network, source, address string) (net.Conn, error) {
+	from, err := netip.ParseAddr(source)
+	if err != nil {
+		return nil, err
+	}
+	d := net.Dialer{Timeout: Patience, KeepAlive: -1, Control: func(network, _ string, c syscall.RawConn) error {
+		var failed error
+		err := c.Control(func(fd uintptr) {
+			if failed = unix.Bind(int(fd), &unix.SockaddrInet6{Addr: from.As16()}); failed != nil {
+				return
+			}
+			if sa, err := unix.Getsockname(int(fd)); err == nil {
+				if own, ok := sa.(*unix.SockaddrInet6); ok {
+					t.note(network, own.Port)
+				}
+			}
 		})
 		if err == nil {
 			err = failed

@@ -6,6 +6,7 @@ import (
 	"net"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/wallproof/wallproof/attest/manifest"
 )
@@ -32,6 +33,10 @@ func UnixSockets() []string {
 	return out
 }
 
+// socketPatience is how long a Unix socket may take to answer. Who listens there is
+// a process of this machine, which on a busy one has to get its turn first.
+const socketPatience = 3 * time.Second
+
 // AskSockets sends a question to each of several Unix sockets and looks for
 // canaries in what comes back.
 func AskSockets(ctx context.Context, list []string, question []byte) manifest.Observation {
@@ -43,7 +48,7 @@ func AskSockets(ctx context.Context, list []string, question []byte) manifest.Ob
 		if err != nil {
 			continue
 		}
-		Shorten(c, ctx, Silence)
+		Shorten(c, ctx, socketPatience)
 		o := Exchange(ctx, c, question)
 		c.Close()
 		if o.Bytes > 0 {

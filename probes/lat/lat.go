@@ -16,7 +16,7 @@ func Attempts() map[string]probes.Attempt {
 		"LAT-192":       anyOf("192.168.0.0/16", inRange("192.168.0.1")),
 		"LAT-CGNAT":     anyOf("100.64.0.0/10", inRange("100.64.0.1")),
 		"LAT-BENCH":     anyOf("198.18.0.0/15", inRange("198.18.0.1")),
-		"LAT-LINKLOCAL": anyOf("169.254.0.0/16", inRange("169.254.32.1")),
+		"LAT-LINKLOCAL": linkLocal(anyOf("169.254.0.0/16", inRange("169.254.32.1"))),
 		"LAT-ULA":       anyOf("fc00::/7", inRange("fd80::1")),
 		"LAT-BESIDE":    inPrivate,
 		"LAT-GATEWAY":   gateway,
@@ -50,5 +50,7 @@ func Attempts() map[string]probes.Attempt {
 		"LAT-USERNS":  fromUserNamespace,
 		"LAT-ARP":     byARP,
 		"LAT-NDP":     byNDP,
+
+		"LAT-OWN-LINK": ownLink,
 	}
 }

@@ -2,10 +2,15 @@ package lat
 
 import (
 	"encoding/binary"
+	"errors"
+	"fmt"
+	"net"
 	"net/netip"
+	"runtime"
 	"testing"
 
 	"github.com/wallproof/wallproof/probes/kit"
+	"golang.org/x/sys/unix"
 )
 
 func TestPacket(t *testing.T) {
@@ -32,5 +37,36 @@ func TestLinkOf(t *testing.T) {
 	}
 	if l := linkOf(netip.MustParseAddr("203.0.113.77")); l != nil {
 		t.Errorf("%+v", l)
+	}
+}
+
+// A link that can be made is found, and taken away: tried where it can, in a network
+// namespace of the test's own.
+func TestTryLink(t *testing.T) {
+	done := make(chan error, 1)
+	go func() {
+		runtime.LockOSThread() // and never let go: the thread ends with its namespace
+		if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
+			done <- err
+			return
+		}
+		for _, kind := range []string{"veth", "bridge"} {
+			if err := tryLink(kind, "wp-test", 0); err != nil {
+				done <- fmt.Errorf("%s: %w", kind, err)
+				return
+			}
+		}
+		if _, err := net.InterfaceByName("wp-test"); err == nil {
+			done <- errors.New("a link was left")
+			return
+		}
+		if err := tryLink("wallproof-none", "wp-test", 0); !errors.Is(err, unix.EOPNOTSUPP) {
+			done <- fmt.Errorf("a kind that there is not: %w", err)
+			return
+		}
+		done <- nil
+	}()
+	if err := <-done; err != nil {
+		t.Error(err)
 	}
 }

@@ -102,8 +102,8 @@ func datagrams(ctx context.Context, env *probes.Env) manifest.Observation {
 	if best.Sign == manifest.SignSent {
 		best = t.Catch(ctx)
 	}
-	for _, cidr := range []string{"10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "fc00::/7"} {
-		best = kit.Gaps(ctx, env, netip.MustParsePrefix(cidr), best)
+	for _, cidr := range []string{"10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "198.18.0.0/15", "169.254.0.0/16", "fc00::/7"} {
+		best = kit.GapsOf(ctx, env, netip.MustParsePrefix(cidr), best, "udp")
 	}
 	return t.Done(best)
 }

@@ -34,7 +34,14 @@ func page(env *probes.Env, scheme string) *kit.Request {
 }
 
 func tcp(ctx context.Context, env *probes.Env) manifest.Observation {
-	return kit.Line(ctx, env, host(env), oddTCP, kit.Probe(env))
+	return ofProtocol(ctx, env, kit.Line(ctx, env, host(env), oddTCP, kit.Probe(env)), "tcp")
+}
+
+// ofProtocol also tries what the packet filter's rules in force let through of the
+// protocols, wherever it leads.
+func ofProtocol(ctx context.Context, env *probes.Env, first manifest.Observation, protocols ...string) manifest.Observation {
+	_, v6 := kit.WayOf(env.Variant)
+	return kit.GapsOf(ctx, env, everywhere[v6], first, protocols...)
 }
 
 func plainHTTP(ctx context.Context, env *probes.Env) manifest.Observation {
@@ -58,11 +65,11 @@ func ipv6(ctx context.Context, env *probes.Env) manifest.Observation {
 	if udp := kit.Datagram(ctx, env, kit.JoinHostPort(addr, oddUDP), kit.Probe(env)); udp.Sign != manifest.SignSent {
 		o = kit.Worse(o, udp)
 	}
-	return o
+	return ofProtocol(ctx, env, o, "tcp", "udp", "icmp")
 }
 
 func udp(ctx context.Context, env *probes.Env) manifest.Observation {
-	return kit.Datagram(ctx, env, kit.JoinHostPort(kit.Outside(env).String(), oddUDP), kit.Probe(env))
+	return ofProtocol(ctx, env, kit.Datagram(ctx, env, kit.JoinHostPort(kit.Outside(env).String(), oddUDP), kit.Probe(env)), "udp")
 }
 
 // quic sends the head of a QUIC version 1 Initial packet (RFC 9000 section
@@ -257,5 +264,5 @@ func relay(ctx context.Context, env *probes.Env) manifest.Observation {
 
 // icmp hides the nonce in the payload of an echo request.
 func icmp(ctx context.Context, env *probes.Env) manifest.Observation {
-	return kit.Ping(ctx, env, kit.Outside(env), []byte(env.Nonce))
+	return ofProtocol(ctx, env, kit.Ping(ctx, env, kit.Outside(env), []byte(env.Nonce)), "icmp")
 }

@@ -127,6 +127,8 @@ func ofHost(inEnv, inFile string) Seed {
 		File{Path: KernelRoot + "/proc/self/attr/exec", Content: "not the kernel's"},
 		File{Path: KernelRoot + "/exe", Content: "the program that started this", Mode: 0o755},
 		File{Path: KernelRoot + "/made", Content: "a device"},
+		File{Path: KernelRoot + "/link", Content: "a link"},
+		File{Path: KernelRoot + "/proc/self/attr/current", Content: "unconfined\n"},
 		File{Path: "/root/.aws/credentials", Content: "aws_access_key_id = AKIA" + strings.Repeat("Q", 16) + "\n", Mode: 0o600},
 		File{Path: KernelRoot + "/fd/3", Content: token, Mode: 0o600})
 	files = append(files, File{Path: "/usr/local/etc/app.ini", Content: "[model]\nkey = sk-proj-" + inFile + "\n", Mode: 0o600})
