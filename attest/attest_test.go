@@ -389,3 +389,44 @@ func TestPredicateTypesAreDistinct(t *testing.T) {
 		t.Error("two predicate types are the same")
 	}
 }
+
+// D1: a scorecard is of an agent that was created, continued or remediated, and of
+// nothing else. One attestation backs all of them, the report names the kind, and the
+// binding of one is none of another.
+func TestScorecardKinds(t *testing.T) {
+	p := packettest.New(t, packettest.Catalogue(few()))
+	s := signer(t, p.Key)
+	var first []byte
+	for _, kind := range []string{predicate.KindCreate, predicate.KindContinue, predicate.KindRemediate, "delete", "Create", ""} {
+		card := bytes.Replace(scorecard(packettest.ImageDigest, p.Policy, packettest.Now), []byte(`"remediate"`), []byte(`"`+kind+`"`), 1)
+		in := p.Input()
+		in.Scorecard = card
+		r := verify.Verify(in)
+		if kind != predicate.KindCreate && kind != predicate.KindContinue && kind != predicate.KindRemediate {
+			if r.Verdict != verify.Invalid || !r.Has(verify.CodeScorecardMalformed) {
+				t.Errorf("kind %q: %s", kind, r.Verdict)
+			}
+			continue
+		}
+		if r.Verdict != verify.Valid || !slices.ContainsFunc(r.Checks, func(c verify.Check) bool {
+			return c.Code == verify.CodeScorecardMatches && strings.HasPrefix(c.Message, kind+" scorecard")
+		}) {
+			t.Errorf("kind %q: %s, %v", kind, r.Verdict, r.Failed())
+		}
+		b, err := attest.SignBinding(context.Background(), r, card, s, packettest.Now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if first == nil {
+			first = b.Bundle
+		}
+		in.Binding = b.Bundle
+		if r := verify.Verify(in); r.Verdict != verify.Valid || !r.Has(verify.CodeScorecardOK) {
+			t.Errorf("kind %q, bound: %s, %v", kind, r.Verdict, r.Failed())
+		}
+		in.Binding = first
+		if r := verify.Verify(in); (r.Verdict == verify.Valid) != (kind == predicate.KindCreate) {
+			t.Errorf("kind %q, bound as another: %s", kind, r.Verdict)
+		}
+	}
+}
