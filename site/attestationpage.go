@@ -137,15 +137,19 @@ func (b *builder) unverified(r *record, entry *history.Entry) *boundary {
 	c := stateWord(StateInvalid, nil)
 	v := &boundary{ID: r.ID, Kind: "Evidence that does not verify", State: c, Gaps: b.in.Theme.KnownGaps}
 	h := &heldView{
-		Title: "Not shown: the evidence does not verify", Class: "bad",
+		Title: "Not shown: the evidence does not verify", Class: "bad", Why: "Why it does not verify", Until: "What it means is the same for all of them.",
 		Lede: "What was handed over is not what it claims to be, or it is damaged. Nothing that it says is on this page.",
 	}
 	since := b.now
 	if t, ok := firstSeen(entry, firstOf(r.Codes)); ok {
 		since = t
 	}
-	for _, code := range r.Codes {
-		h.Reasons = append(h.Reasons, reason{ID: "reason-" + code, Code: code, Title: unverified.title, Text: unverified.text, Remedy: unverified.remedy, Since: at(since)})
+	for i, code := range r.Codes {
+		x := reason{ID: "reason-" + code, Code: code, Title: unverified.title, Since: at(since)}
+		if i == 0 {
+			x.Text, x.Remedy = unverified.text, unverified.remedy
+		}
+		h.Reasons = append(h.Reasons, x)
 	}
 	for i, p := range parts {
 		h.Parts = append(h.Parts, invariant{N: i + 1, Title: p.title, Chip: chip{Word: c.Word, Glyph: c.Glyph, Class: c.Class, Date: on(since)}})

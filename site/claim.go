@@ -66,6 +66,9 @@ func (e *evidence) attacks() int64 {
 func (e *evidence) lede() string {
 	s := fmt.Sprintf("%s in %s ran against this image with the wall up. Each of them had first succeeded with the wall removed. ",
 		count(e.attacks(), "attack", "attacks"), count(int64(len(e.boundary.Battery.Vectors)), "vector", "vectors"))
+	if n := e.gotThrough(); n > 0 {
+		s += count(n, "attack", "attacks") + " below critical got through; what that contradicts is not asserted. "
+	}
 	r := e.boundary.RedTeam
 	switch {
 	case r == nil:
@@ -88,6 +91,15 @@ func (e *evidence) figures() []fact {
 		fs = append(fs, fact{Label: "red-team escapes, critical", Text: strconv.FormatInt(r.CriticalEscapes, 10)})
 	}
 	return fs
+}
+
+// gotThrough counts technique variants that escaped.
+func (e *evidence) gotThrough() int64 {
+	var n int64
+	for _, outcomes := range e.boundary.Battery.Totals {
+		n += outcomes[string(judge.Escaped)]
+	}
+	return n
 }
 
 // withstood counts technique variants that were blocked or contained.

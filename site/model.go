@@ -184,6 +184,7 @@ type answer struct {
 
 type heldView struct {
 	Title, Lede, Class string
+	Why, Until         string // over the reasons
 	Reasons            []reason
 	Escapes            []escape
 	Parts              []invariant

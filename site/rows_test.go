@@ -294,6 +294,12 @@ func TestPartial(t *testing.T) {
 			}
 		}
 	}
+	// The first paragraph says that something got through.
+	some := sampleEvidence().hold("escape")
+	some.boundary.Battery.Totals["ENV"]["escaped"] = 1
+	if !strings.Contains(some.lede(), "1 attack below critical got through") || strings.Contains(sampleEvidence().lede(), "got through") {
+		t.Errorf("the lede of a partial claim: %s", some.lede())
+	}
 	// What can be reached is not left out with what guards it.
 	e := sampleEvidence()
 	for i, p := range e.edges {

@@ -186,7 +186,7 @@ func percentGone(from, to, now time.Time) int {
 // heldOf is what stands in the place of a held claim.
 func (e *evidence) heldOf() *heldView {
 	word := e.stateChip()
-	h := &heldView{Title: word.Word + ", not shown", Class: "held"}
+	h := &heldView{Title: word.Word + ", not shown", Class: "held", Why: "Why it is held", Until: "The claim stays off the page until none is left."}
 	if word.Word == "Stale" {
 		h.Lede = "This attestation is genuine, but it is out of date. What it claimed is therefore not on this page. The evidence stays on record, and so does the history."
 	} else {

@@ -45,6 +45,7 @@
       if (record) {
         record.classList.add("held");
         record.querySelector("h2").textContent = "On record";
+        record.querySelector(".life")?.remove();
         shown.querySelector(".wrap").append(record);
       }
       document.getElementById("main").prepend(shown);

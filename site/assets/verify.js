@@ -146,7 +146,7 @@
     const why = r.checks.filter((c) => c.status === "fail" || c.status === "held");
     for (const c of why) {
       const p = element("p");
-      p.append(element("span", c.code, "code"), " " + c.message);
+      p.append(element("span", c.code, "code"), " " + c.message.replace(c.code + ": ", ""));
       n.append(p);
     }
     verdict.append(n);
