@@ -2,6 +2,8 @@ package verify
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/wallproof/wallproof/attest/manifest"
 )
@@ -24,7 +26,37 @@ func Newest(reports []Report) (index int, why string) {
 	if n := len(reports) - 1; n > 0 {
 		why += fmt.Sprintf("; %d other attestations are older or worse", n)
 	}
-	return index, why
+	return index, why + passedOver(reports, r)
+}
+
+// passedOver warns of the newest authenticated attestation that is newer than the
+// chosen one and does not support the claim.
+func passedOver(reports []Report, chosen Report) string {
+	var newest *Report
+	for i, r := range reports {
+		if r.Signer != nil && rank(r.Verdict) < rank(chosen.Verdict) && after(r, chosen) && (newest == nil || after(r, *newest)) {
+			newest = &reports[i]
+		}
+	}
+	if newest == nil {
+		return ""
+	}
+	var codes []string
+	for _, c := range newest.Failed() {
+		if !slices.Contains(codes, string(c.Code)) && len(codes) < maxCodesNamed {
+			codes = append(codes, string(c.Code))
+		}
+	}
+	return fmt.Sprintf("; a newer one, collected %s, is %s: %s", newest.Times.Collected, newest.Verdict, strings.Join(codes, ", "))
+}
+
+const maxCodesNamed = 5
+
+// after tells whether a was collected after b, as far as both say when.
+func after(a, b Report) bool {
+	ta, errA := manifest.ParseTime(a.Times.Collected)
+	tb, errB := manifest.ParseTime(b.Times.Collected)
+	return errA == nil && errB == nil && ta.After(tb)
 }
 
 func orUnknown(s string) string {

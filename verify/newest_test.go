@@ -33,4 +33,19 @@ func TestNewest(t *testing.T) {
 	if _, why := verify.Newest([]verify.Report{report(verify.Valid, day1), report(verify.Invalid, "")}); !strings.Contains(why, "1 other") {
 		t.Errorf("why = %q", why)
 	}
+	// One that is newer, and does not support the claim, is told of, if it is the
+	// attester's.
+	escaped := report(verify.VerdictHeld, day2)
+	escaped.Checks = []verify.Check{{Name: verify.CheckBattery, Status: verify.Held, Code: verify.CodeCriticalEscape}}
+	if i, why := verify.Newest([]verify.Report{report(verify.Valid, day1), escaped}); i != 0 || strings.Contains(why, "a newer one") {
+		t.Errorf("of nobody: %d, %q", i, why)
+	}
+	escaped.Signer = &verify.Signer{Kind: "key"}
+	if i, why := verify.Newest([]verify.Report{report(verify.Valid, day1), escaped}); i != 0 || !strings.Contains(why, "a newer one, collected "+day2+", is held: critical-escape") {
+		t.Errorf("a newer escape: %d, %q", i, why)
+	}
+	escaped.Times.Collected = "2026-10-01T00:00:00.000Z"
+	if _, why := verify.Newest([]verify.Report{report(verify.Valid, day1), escaped}); strings.Contains(why, "a newer one") {
+		t.Errorf("an older escape: %q", why)
+	}
 }

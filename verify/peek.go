@@ -3,6 +3,7 @@ package verify
 import (
 	"slices"
 
+	"github.com/wallproof/wallproof/attest/manifest"
 	"github.com/wallproof/wallproof/attest/predicate"
 )
 
@@ -56,26 +57,52 @@ func Pairs(bundles [][]byte) []Pair {
 }
 
 // Verify verifies the attestation with each of its re-runs and returns the best
-// report, so that a bad re-run beside a good one hides nothing. in's own bundles
-// are not looked at. Once it is not the re-run that a report fails for, the
-// others are not tried.
+// report, so that a bad re-run beside a good one hides nothing. Only a verifier that
+// may say so takes back what was said before: a re-run of its own that failed, and is
+// not older than the one that passed. in's own bundles are not looked at. Once it is
+// not the re-run that a report fails for, the others are not tried.
 func (p Pair) Verify(s *Verifier, in Input) Report {
 	in.Bundle, in.Verification = p.Attestation, nil
 	if len(p.Verifications) == 0 {
 		return s.Verify(in)
 	}
-	var best Report
+	var best, failed Report
 	for i, rerun := range p.Verifications {
 		in.Verification = rerun
 		r := s.Verify(in)
-		if i == 0 || rank(r.Verdict) > rank(best.Verdict) || (r.Verdict == best.Verdict && len(r.Failed()) < len(best.Failed())) {
+		if r.Has(CodeRerunFailed) && (failed.Verdict == "" || verifiedAfter(r, failed)) {
+			failed = r
+		}
+		if i == 0 || supersedes(r, best) {
 			best = r
 		}
-		if r.Verdict == Valid || failsElsewhere(r) {
+		if failsElsewhere(r) {
 			break
 		}
 	}
+	if failed.Verdict != "" && !verifiedAfter(best, failed) {
+		return failed
+	}
 	return best
+}
+
+// supersedes tells whether of two reports about one attestation the first counts: the
+// better one, and of two that are as good the one whose re-run is newer.
+func supersedes(a, b Report) bool {
+	if ra, rb := rank(a.Verdict), rank(b.Verdict); ra != rb {
+		return ra > rb
+	}
+	if fa, fb := len(a.Failed()), len(b.Failed()); fa != fb {
+		return fa < fb
+	}
+	return verifiedAfter(a, b)
+}
+
+// verifiedAfter tells whether the re-run of a is newer than that of b.
+func verifiedAfter(a, b Report) bool {
+	ta, errA := manifest.ParseTime(a.Times.Verified)
+	tb, errB := manifest.ParseTime(b.Times.Verified)
+	return errA == nil && (errB != nil || ta.After(tb))
 }
 
 // failsElsewhere tells whether a report is invalid whatever its re-run says.

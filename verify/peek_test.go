@@ -3,10 +3,12 @@ package verify_test
 import (
 	"bytes"
 	"context"
+	"crypto"
 	"encoding/base64"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/wallproof/wallproof/attest"
 	"github.com/wallproof/wallproof/attest/packet"
@@ -66,5 +68,59 @@ func TestPairsWithJunk(t *testing.T) {
 	wantCode(t, best([][]byte{good}), verify.VerdictHeld, verify.CodeRerunMissing)
 	if got := best(append([][]byte{smallPacket(t, packettest.Key(p.Key), packettest.Escape(small()[0].ID)).Files[packet.AttestationFile]}, all...)); got.Verdict != verify.Valid {
 		t.Errorf("an attestation that is held hides a valid one: %s", got.Verdict)
+	}
+}
+
+// A verifier takes back what it confirmed: of its own re-runs the newest counts,
+// whichever is listed first. One that a stranger signed takes nothing back.
+func TestPairsWithFailedRerun(t *testing.T) {
+	p := smallPacket(t)
+	signed := p.Files[packet.AttestationFile]
+	in := p.Input()
+	in.Packet, in.Bundle, in.Verification = nil, signed, nil
+	saying := func(at time.Time, failed bool, key crypto.Signer) []byte {
+		t.Helper()
+		passed := rerunSaying(t, in, at, key)
+		if !failed {
+			return passed
+		}
+		payload, err := base64.StdEncoding.DecodeString(strings.Trim(parseTree(passed).member("dsseEnvelope").member("payload").raw, `"`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		payload = bytes.Replace(payload, []byte(`"PASSED"`), []byte(`"FAILED"`), 1)
+		tree := parseTree(payload)
+		levels := tree.member("predicate").member("verifiedLevels")
+		levels.names, levels.elems = nil, nil
+		signer, err := attest.NewKeySigner(key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := attest.SignStatement(t.Context(), tree.bytes(), signer)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b
+	}
+	early, late := p.Now.Add(-time.Hour), p.Now.Add(-time.Minute)
+	v := verify.NewVerifier(nil, "", in.Catalogue)
+	for name, c := range map[string]struct {
+		reruns  [][]byte
+		verdict verify.Verdict
+		code    verify.Code
+	}{
+		"failed later":               {[][]byte{saying(early, false, p.Key), saying(late, true, p.Key)}, verify.VerdictHeld, verify.CodeRerunFailed},
+		"failed at the same moment":  {[][]byte{saying(late, false, p.Key), saying(late, true, p.Key)}, verify.VerdictHeld, verify.CodeRerunFailed},
+		"failed, then passed":        {[][]byte{saying(late, false, p.Key), saying(early, true, p.Key)}, verify.Valid, verify.CodeRerunSelf},
+		"failed later by a stranger": {[][]byte{saying(early, false, p.Key), saying(late, true, newKey(t))}, verify.Valid, verify.CodeRerunSelf},
+		"failed between two":         {[][]byte{saying(early, false, p.Key), saying(late, false, p.Key), saying(early.Add(time.Minute), true, p.Key)}, verify.Valid, verify.CodeRerunSelf},
+	} {
+		for range c.reruns {
+			c.reruns = append(c.reruns[1:], c.reruns[0])
+			r := verify.Pair{Attestation: signed, Verifications: c.reruns}.Verify(v, in)
+			if r.Verdict != c.verdict || !r.Has(c.code) {
+				t.Errorf("%s: %s, want %s with %s:%s", name, r.Verdict, c.verdict, c.code, explain(r))
+			}
+		}
 	}
 }
