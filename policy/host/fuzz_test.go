@@ -131,7 +131,7 @@ func FuzzFind(f *testing.F) {
 				break
 			}
 		}
-		if got := find(a); got != want {
+		if got := find(a); (got == nil) != (want == nil) || got != nil && got.prefix != want.prefix {
 			t.Fatalf("%s: %v, want %v", a, got, want)
 		}
 	})

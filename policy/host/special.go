@@ -92,13 +92,31 @@ func halves(a netip.Addr) (hi, lo uint64) {
 
 func table(rows ...special) []special { return rows }
 
+// byFirst4 and byFirst6 are the rows that an address with a first byte can be in.
+var byFirst4, byFirst6 = firsts(special4), firsts(special6)
+
+func firsts(rows []special) *[256][]special {
+	var out [256][]special
+	for i := range rows {
+		first := rows[i].prefix.Addr().AsSlice()[0]
+		last := first
+		if bits := rows[i].prefix.Bits(); bits < 8 {
+			last |= 0xff >> bits
+		}
+		for b := int(first); b <= int(last); b++ {
+			out[b] = append(out[b], rows[i])
+		}
+	}
+	return &out
+}
+
 // find returns the special range of an address, nil when it is public.
 func find(a netip.Addr) *special {
-	rows := special4
-	if a.Is6() {
-		rows = special6
-	}
 	hi, lo := halves(a)
+	rows := byFirst4[lo>>24&0xff]
+	if a.Is6() {
+		rows = byFirst6[hi>>56]
+	}
 	for i := range rows {
 		s := &rows[i]
 		if lo&s.mask[1] == s.base[1] && hi&s.mask[0] == s.base[0] {
