@@ -9,6 +9,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/wallproof/wallproof/policy"
 )
 
 // tick is how often deadlines of connections are looked at. They are counted
@@ -31,6 +33,7 @@ type conn struct {
 	dst     atomic.Pointer[target] // what it was bound to
 	limited atomic.Bool            // it met a limit of the policy, which was recorded
 	spliced atomic.Bool            // TLS is passed on untouched
+	asking  asking                 // the requests that are being carried out
 	orig    netip.AddrPort         // transparent: the original destination
 	pre     []byte                 // read already, to be read again
 	expire  atomic.Int64           // tick at which the connection is closed
@@ -93,6 +96,40 @@ func (c *conn) Close() error {
 		err = c.Conn.Close()
 	})
 	return err
+}
+
+// asking is the set of requests of a connection that are being carried out, so that
+// an edit of the policy can end those that it denies.
+type asking struct {
+	mu   sync.Mutex
+	open map[*request]policy.Request
+}
+
+// begin takes a request in until it is over.
+func (a *asking) begin(q *request, ask policy.Request) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.open == nil {
+		a.open = map[*request]policy.Request{}
+	}
+	a.open[q] = ask
+	q.done = append(q.done, func() {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		delete(a.open, q)
+	})
+}
+
+// denied says whether rules deny one of them.
+func (a *asking) denied(r *rules) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, ask := range a.open {
+		if d := r.ev.Request(ask); !d.Allowed() {
+			return true
+		}
+	}
+	return false
 }
 
 // unread puts bytes back in front.

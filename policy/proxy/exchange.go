@@ -16,6 +16,10 @@ import (
 func (o *origin) exchange(ctx context.Context, r *rules, q *request, wantH2 bool, ev *Event) (*response, *refusal) {
 	o.s.earlyLookup(q.target)
 	ask := q.question()
+	o.c.asking.begin(q, ask)
+	if now := o.s.rules.Load(); now != r { // an edit has come meanwhile, and did not know of this request
+		r = now
+	}
 	d := r.ev.Request(ask)
 	ev.Reason, ev.Entry = string(d.Reason), d.Entry
 	if !d.Allowed() && !o.waived(q, d) {

@@ -15,7 +15,8 @@ type Update struct {
 
 // Reload exchanges policy and secrets as a whole or not at all. An edit that
 // needs another routing than the one the sandbox was wired with is refused.
-// Connections whose target the new policy denies are closed.
+// Connections whose target the new policy denies are closed, and those of which it
+// denies a request that is under way.
 func (s *Server) Reload(u Update) error {
 	s.reloadMu.Lock()
 	defer s.reloadMu.Unlock()
@@ -64,18 +65,26 @@ func (s *Server) setMasks(added, leases *redact.Redactor) {
 	s.live.Set(s.masks.With(leases))
 }
 
-// dropDenied closes connections to what new rules deny, and those that were
-// passed on untouched to what is to be looked into now.
+// dropDenied closes connections to what new rules deny, those of which a request is
+// under way that they deny, and those that were passed on untouched to what is to be
+// looked into now. The rules are in force before: whoever has decided by older ones
+// says first what it is about, and then looks whether they are still the rules.
 func (s *Server) dropDenied(r *rules) {
 	s.conns.each(func(c *conn) {
-		t := c.dst.Load()
-		if t == nil {
-			return
-		}
-		if d := r.ev.Name(t.host, t.port); !d.Allowed() || d.Intercept && c.spliced.Load() {
+		if c.outdated(r) || c.asking.denied(r) {
 			_ = c.Close()
 		}
 	})
+}
+
+// outdated says whether rules do not allow a connection to go on as it does.
+func (c *conn) outdated(r *rules) bool {
+	t := c.dst.Load()
+	if t == nil {
+		return false
+	}
+	d := r.ev.Name(t.host, t.port)
+	return !d.Allowed() || d.Intercept && c.spliced.Load()
 }
 
 func (s *Server) reloaded(reason string) {

@@ -113,6 +113,8 @@ func (o *origin) serveTLS(t *target, hello tlsx.Hello) {
 		o.alert(&ev, ref)
 		return
 	}
+	o.dst = dst
+	o.c.dst.Store(dst) // before the rules are read: see dropDenied
 	r := o.s.rules.Load()
 	d, ref := o.s.gateName(r, *dst)
 	if ref != nil {
@@ -120,8 +122,6 @@ func (o *origin) serveTLS(t *target, hello tlsx.Hello) {
 		return
 	}
 	ev.Reason, ev.Entry = string(d.Reason), d.Entry
-	o.dst = dst
-	o.c.dst.Store(dst)
 	// An encrypted ClientHello may hide another name. Whoever only pretends to
 	// have one goes on with a terminated connection; a real one fails.
 	if (d.Intercept || hello.ECH) && !o.s.waves(*dst) {
@@ -193,6 +193,9 @@ func (o *origin) splice(r *rules, t target, ev *Event) {
 	defer up.Close()
 	ev.Dialled, ev.Route = addr.String(), RouteTunnel
 	o.c.spliced.Store(true)
+	if now := o.s.rules.Load(); now != r && !o.s.waves(t) && o.c.outdated(now) {
+		return // the client comes again, under the rules that are in force
+	}
 	o.s.allowed(ev)
 	if len(o.c.pre) > 0 {
 		if _, err := up.Write(o.c.pre); err != nil {
