@@ -39,9 +39,11 @@ func (a *commands) gate() *cli.Command {
 }
 
 func (a *commands) gateAction(c *cli.Context) error {
-	signing := command.FirstOf(c.String("sign-key"), privateKeyOf(c))
-	if c.String("binding-out") != "" && signing == "" {
-		return errors.New("--binding-out needs a private key: add --sign-key FILE")
+	signing := c.String("sign-key")
+	if c.String("binding-out") != "" && signing == "" { // a key from a pipe is read once where nothing is signed
+		if signing = privateKeyOf(c); signing == "" {
+			return errors.New("--binding-out needs a private key: add --sign-key FILE")
+		}
 	}
 	q, err := a.readQuestion(c)
 	if err != nil {
