@@ -70,6 +70,7 @@ vet:
 	go vet -tags stack ./attest/stacktest ./policy/proxy/secret
 	go vet -tags pkcs11 ./cmd/wallproof-pkcs11
 	cd cmd/wallproof-kms && go vet -tags stack .
+	cd policy/proxy/bench && go vet .
 
 staticcheck:
 	go run $(STATICCHECK) ./...

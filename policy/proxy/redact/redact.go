@@ -19,7 +19,8 @@
 // # What it cannot do
 //
 // A host that is given a credential can send it back in an encoding of its own
-// making (reversed, encrypted, one character a request). Up to six bits at
+// making (reversed, encrypted, one character a request), or break its base64 form into
+// lines in the middle of it. Up to six bits at
 // either end of a base64 form at an odd offset stay visible, because they share
 // a character with bytes that are not the secret's.
 package redact
