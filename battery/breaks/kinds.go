@@ -5,6 +5,7 @@ package breaks
 import (
 	"errors"
 	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
 
@@ -468,5 +469,29 @@ func proxySwitch(b *Break, h *battery.Breaks) error {
 	if !h.Proxy.Any() {
 		return errors.New("proxy needs one switch")
 	}
-	return h.Proxy.Check()
+	if err := h.Proxy.Check(); err != nil {
+		return err
+	}
+	if h.Proxy.SkipEncoding == "html" {
+		return errors.New("skipEncoding html: no secret of a test has a character that HTML writes otherwise, so that it is masked as it is: it opens no hole")
+	}
+	return reachable(h.Proxy.OpenRange)
+}
+
+// ownRanges mean the proxy's own machine or link, or groups. It has neither a listener
+// there nor leave of the packet filter to go there, whatever its own gate says.
+var ownRanges = []string{"0.0.0.0/8", "127.0.0.0/8", "224.0.0.0/4", "240.0.0.0/4", "::/127", "fe80::/10", "ff00::/8"}
+
+// reachable refuses a range in which nothing could be reached if it were open.
+func reachable(cidr string) error {
+	p, err := netip.ParsePrefix(cidr)
+	if cidr == "" || err != nil {
+		return nil // Check has looked at it
+	}
+	for _, own := range ownRanges {
+		if in := netip.MustParsePrefix(own); in.Bits() <= p.Bits() && in.Contains(p.Addr()) {
+			return fmt.Errorf("openRange %s: it means the proxy's own machine or link, or a group, where the packet filter lets the proxy go nowhere: opening it opens no hole", cidr)
+		}
+	}
+	return nil
 }

@@ -118,6 +118,12 @@ func encodeEcho(enc string, b []byte) string {
 			fmt.Fprintf(&s, "%%%02X", c)
 		}
 		return s.String()
+	case paths.EncodingJSON:
+		var s strings.Builder
+		for _, c := range b {
+			fmt.Fprintf(&s, `\u%04x`, c)
+		}
+		return `"` + s.String() + `"`
 	case paths.EncodingReverse:
 		r := slices.Clone(b)
 		slices.Reverse(r)

@@ -22,7 +22,7 @@ const (
 // sees through, alone or up to three deep: letter case, reversal, separators
 // between the characters (anything but letters and digits), base64 in both
 // alphabets at each offset and with line breaks, hexadecimal in either case and
-// with separators, percent and backslash-x escapes, and gzip. It reads at most
+// with separators, percent, backslash-x and backslash-u escapes, and gzip. It reads at most
 // 64 MiB in all, decoded bytes included.
 func Find(b []byte) []string {
 	f := finder{found: map[string]bool{}, budget: maxWork}
@@ -102,7 +102,8 @@ func (f *finder) both(b []byte) {
 	}
 }
 
-// escapes undoes percent and backslash-x escapes.
+// escapes undoes percent, backslash-x and backslash-u escapes, of the latter those of
+// single bytes: no canary has other characters.
 func (f *finder) escapes(b []byte, depth int) {
 	if !bytes.ContainsAny(b, "%\\") {
 		return
@@ -116,6 +117,8 @@ func (f *finder) escapes(b []byte, depth int) {
 			skip = 1
 		case b[i] == '\\' && i+3 < len(b) && (b[i+1] == 'x' || b[i+1] == 'X'):
 			skip = 2
+		case b[i] == '\\' && i+5 < len(b) && b[i+1] == 'u' && b[i+2] == '0' && b[i+3] == '0':
+			skip = 4
 		}
 		if skip > 0 {
 			if hi, lo := unhex(b[i+skip]), unhex(b[i+skip+1]); hi >= 0 && lo >= 0 {

@@ -98,6 +98,7 @@ const (
 	EncodingURL64   = "url64"   // RFC 4648 section 5, unpadded
 	EncodingHex     = "hex"     // lower case
 	EncodingPercent = "percent" // every byte as %XX
+	EncodingJSON    = "json"    // every byte as \u00xx, as a string of JSON may have it
 	EncodingReverse = "reverse" // bytes in reverse order
 	EncodingSplit   = "split"   // raw, in chunks of 7 bytes, each flushed as its own HTTP chunk
 	EncodingGzip    = "gzip"    // raw, with Content-Encoding: gzip

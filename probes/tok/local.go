@@ -42,6 +42,26 @@ func homes(env *probes.Env) []string {
 	return append(out, env.Facts.Searches...)
 }
 
+// hiddenFiles also searches everything that is hidden in a home folder: tools keep their
+// settings there, whatever they are called.
+func hiddenFiles(names []string) probes.Attempt {
+	return func(ctx context.Context, env *probes.Env) manifest.Observation {
+		s := kit.NewSearch(ctx, env)
+		for _, home := range homes(env) {
+			for _, name := range names {
+				s.File(filepath.Join(home, name))
+			}
+		}
+		for _, pattern := range []string{"/root/.[!.]*", "/home/*/.[!.]*", "/Users/*/.[!.]*"} {
+			list, _ := filepath.Glob(pattern)
+			for _, path := range list {
+				s.Tree(path)
+			}
+		}
+		return s.Observation()
+	}
+}
+
 // files searches given files in every home folder.
 func files(names []string) probes.Attempt {
 	return func(ctx context.Context, env *probes.Env) manifest.Observation {

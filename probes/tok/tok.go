@@ -15,7 +15,7 @@ func Attempts() map[string]probes.Attempt {
 		"TOK-NETRC":         files(netrcFiles),
 		"TOK-GIT":           gitFiles,
 		"TOK-HISTORY":       files(historyFiles),
-		"TOK-FILES":         files(toolFiles),
+		"TOK-FILES":         hiddenFiles(toolFiles),
 		"TOK-PROXY-PROCESS": proxyProcess,
 		"TOK-LOG":           captureLogs,
 		"TOK-PROXY-ADMIN":   adminPages,
