@@ -504,7 +504,7 @@ async function make(check) {
 
 // What is measured has the browser to itself; tampers share one page, and so a turn.
 const measured = config.checks.filter((check) => /^(paint|size)\b/.test(check));
-const tampers = config.checks.filter((check) => check.startsWith("wasm/tamper/"));
+const tampers = config.checks.filter((check) => /^wasm\/(own$|tamper\/)/.test(check)); // own comes first
 const others = config.checks.filter((check) => !measured.includes(check) && !tampers.includes(check));
 for (const check of measured) await make(check);
 const turns = [tampers, ...others.map((check) => [check])];
