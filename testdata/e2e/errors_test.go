@@ -127,14 +127,16 @@ func Test6NotRoot(t *testing.T) {
 	if err := os.Chmod(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
+	for _, name := range []string{"wallproof", "wallproof-boundary"} {
+		data, err := os.ReadFile(filepath.Join(bin(t), name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, name), data, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
 	self := filepath.Join(dir, "wallproof")
-	data, err := os.ReadFile(filepath.Join(bin(t), "wallproof"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(self, data, 0o755); err != nil {
-		t.Fatal(err)
-	}
 	for _, name := range []string{"run", "exec", "demo", "gc"} {
 		cmd := exec.Command(self, name)
 		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
