@@ -48,6 +48,7 @@ func Attempts() map[string]probes.Attempt {
 		"TOK-ECHO-BASE64":  echo(paths.EncodingBase64, paths.EncodingBase641, paths.EncodingBase642, paths.EncodingURL64),
 		"TOK-ECHO-HEX":     echo(paths.EncodingHex),
 		"TOK-ECHO-PERCENT": echo(paths.EncodingPercent),
+		"TOK-ECHO-JSON":    echo(paths.EncodingJSON),
 		"TOK-ECHO-SPLIT":   echo(paths.EncodingSplit),
 		"TOK-ECHO-GZIP":    echo(paths.EncodingGzip),
 		"TOK-ECHO-HEADER":  echo(paths.EncodingHeader),
