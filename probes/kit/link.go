@@ -2,6 +2,7 @@ package kit
 
 import (
 	"context"
+	"encoding/binary"
 	"net"
 	"net/netip"
 	"strings"
@@ -66,6 +67,54 @@ func (t *Try) DialFrom(ctx context.Context, network, source, address string) (ne
 	}
 	t.keep(ctx, c)
 	return c, nil
+}
+
+// Nobody tells whether the kernel has looked for an IPv6 address on a link and found
+// nobody who has it. It is false where the kernel does not say.
+func Nobody(link, address string) bool {
+	want, err := netip.ParseAddr(address)
+	if err != nil {
+		return false
+	}
+	in, err := net.InterfaceByName(link)
+	if err != nil {
+		return false
+	}
+	table, err := syscall.NetlinkRIB(unix.RTM_GETNEIGH, unix.AF_INET6)
+	if err != nil {
+		return false
+	}
+	messages, err := syscall.ParseNetlinkMessage(table)
+	if err != nil {
+		return false
+	}
+	for _, m := range messages {
+		if at, state, addr, ok := neighbour(m); ok && at == in.Index && addr == want {
+			return state&(unix.NUD_INCOMPLETE|unix.NUD_FAILED) != 0
+		}
+	}
+	return false
+}
+
+// neighbour reads one entry of the table of neighbours: struct ndmsg of
+// linux/neighbour.h and its attribute NDA_DST.
+func neighbour(m syscall.NetlinkMessage) (link int, state uint16, addr netip.Addr, ok bool) {
+	if m.Header.Type != unix.RTM_NEWNEIGH || len(m.Data) < unix.SizeofNdMsg {
+		return 0, 0, addr, false
+	}
+	link, state = int(int32(binary.NativeEndian.Uint32(m.Data[4:]))), binary.NativeEndian.Uint16(m.Data[8:])
+	for rest := m.Data[unix.SizeofNdMsg:]; len(rest) >= unix.SizeofNlAttr; {
+		size, kind := int(binary.NativeEndian.Uint16(rest)), binary.NativeEndian.Uint16(rest[2:])
+		if size < unix.SizeofNlAttr || size > len(rest) {
+			break
+		}
+		if kind == unix.NDA_DST {
+			addr, ok = netip.AddrFromSlice(rest[unix.SizeofNlAttr:size])
+			return link, state, addr, ok
+		}
+		rest = rest[min((size+3)&^3, len(rest)):]
+	}
+	return 0, 0, addr, false
 }
 
 // Links are the names of the links that are up, loopback left out.

@@ -38,7 +38,7 @@ func linkLocal(four probes.Attempt) probes.Attempt {
 			}
 			var next manifest.Observation
 			if c, err := t.DialFrom(ctx, "tcp", env.Facts.Self.V6, address); err != nil {
-				next = kit.Sign(err)
+				next = unanswered(kit.Sign(err), link, env.Facts.Local6)
 			} else {
 				next = kit.Exchange(ctx, c, kit.Probe(env))
 			}
@@ -50,6 +50,16 @@ func linkLocal(four probes.Attempt) probes.Attempt {
 		}
 		return t.Done(o)
 	}
+}
+
+// unanswered is the sign of a connection that failed. Linux lets one that is bound to a
+// link run into its timeout where nobody on the link has the address, because the ICMP
+// message that says so arrives on the loopback; its table of neighbours knows better.
+func unanswered(o manifest.Observation, link, address string) manifest.Observation {
+	if o.Sign == manifest.SignTimeout && kit.Nobody(link, address) {
+		o.Sign, o.Errno, o.Detail = manifest.SignRefused, "EHOSTUNREACH", "nobody on the link has the address: neighbour discovery failed (RFC 4861, section 7.2.2)"
+	}
+	return o
 }
 
 // byNDP sends to another address of the sandbox's own IPv6 network, which is looked
