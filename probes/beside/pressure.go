@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -22,20 +23,29 @@ const (
 	looks         = 40              // at most, as long as they do
 	stable        = 4               // looks without one more: they are all
 	spareFiles    = 16              // descriptors below a process's limit
+	manyFiles     = 256             // of one process: from here on it is waited whether they become more
 	room          = 1 << 20         // bytes that can still be written
 )
 
 // pressure tells what there is no more of in the sandbox.
 func pressure() (out []string) {
 	full := ""
-	n, endless := crowd(func() (n int) {
+	most := 0 // descriptors of one process
+	look := func() (n int) {
 		time.Sleep(settle / 2)
 		var taken string
-		if n, taken = processes(); taken != "" {
+		if n, most, taken = processes(); taken != "" {
 			full = taken
 		}
 		return n
-	})
+	}
+	n, endless := crowd(manyProcesses, maxProcesses, look)
+	if full == "" {
+		_, taking := crowd(manyFiles, math.MaxInt, func() int { look(); return most })
+		if taking && full == "" {
+			full = fmt.Sprintf("a process takes descriptors without end: %d", most)
+		}
+	}
 	if n > maxProcesses || endless {
 		out = append(out, fmt.Sprintf("%d processes run in the sandbox", n))
 	}
@@ -56,12 +66,13 @@ func pressure() (out []string) {
 	return out
 }
 
-// crowd counts processes. Where there are many it counts on until there are too
-// many, no more come, or more come each time it looks: a fork bomb may be slow.
-func crowd(count func() int) (n int, endless bool) {
+// crowd counts processes, or descriptors. Where there are many it counts on until
+// there are too many, no more come, or more come each time it looks: a fork bomb may
+// be slow.
+func crowd(many, most int, count func() int) (n int, endless bool) {
 	n = count()
 	quiet, began := 0, time.Now()
-	for i := 1; n > manyProcesses && n <= maxProcesses && quiet < stable; i++ {
+	for i := 1; n > many && n <= most && quiet < stable; i++ {
 		if i == looks || time.Since(began) > crowdTime {
 			return n, true
 		}
@@ -74,12 +85,12 @@ func crowd(count func() int) (n int, endless bool) {
 	return n, false
 }
 
-// processes counts the processes, and looks for one that has taken all the
-// descriptors that it may have.
-func processes() (n int, full string) {
+// processes counts the processes, and the most descriptors that one of the others
+// has; full names one that has taken all that it may have.
+func processes() (n, most int, full string) {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
-		return 0, "the processes cannot be listed: " + err.Error()
+		return 0, 0, "the processes cannot be listed: " + err.Error()
 	}
 	for _, e := range entries {
 		pid, err := strconv.Atoi(e.Name())
@@ -87,14 +98,20 @@ func processes() (n int, full string) {
 			continue
 		}
 		n++
-		if full == "" && pid != os.Getpid() && n <= maxProcesses && exhausted(pid) {
+		if full != "" || pid == os.Getpid() || n > maxProcesses {
+			continue
+		}
+		held, all := descriptors(pid)
+		if most = max(most, held); all {
 			full = fmt.Sprintf("process %d has taken every descriptor that it may have", pid)
 		}
 	}
-	return n, full
+	return n, most, full
 }
 
-func exhausted(pid int) bool {
+// descriptors counts those of a process, and tells whether they are all that it may
+// have.
+func descriptors(pid int) (n int, all bool) {
 	limit := uint64(1024)
 	var l unix.Rlimit
 	if unix.Prlimit(pid, unix.RLIMIT_NOFILE, nil, &l) == nil {
@@ -102,11 +119,11 @@ func exhausted(pid int) bool {
 	}
 	d, err := os.Open(filepath.Join("/proc", strconv.Itoa(pid), "fd"))
 	if err != nil {
-		return false
+		return 0, false
 	}
 	defer d.Close()
 	names, err := d.Readdirnames(int(min(limit, 1<<20)) + 1)
-	return err == nil && uint64(len(names)+spareFiles) >= limit
+	return len(names), err == nil && uint64(len(names)+spareFiles) >= limit
 }
 
 // write writes a little to a folder and takes it away again.

@@ -20,7 +20,7 @@ func TestCrowd(t *testing.T) {
 		{"a slow bomb", grow(33, 10_000), 264, false},
 		{"a very slow bomb", func() func() int { n := 33; return func() int { n++; return n } }(), 33 + looks, true},
 	} {
-		if n, endless := crowd(tt.count); n != tt.n || endless != tt.endless {
+		if n, endless := crowd(manyProcesses, maxProcesses, tt.count); n != tt.n || endless != tt.endless {
 			t.Errorf("%s: %d, endless %v; want %d, %v", tt.name, n, endless, tt.n, tt.endless)
 		}
 	}
