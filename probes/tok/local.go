@@ -52,7 +52,7 @@ func hiddenFiles(names []string) probes.Attempt {
 				s.File(filepath.Join(home, name))
 			}
 		}
-		for _, pattern := range []string{"/root/.[!.]*", "/home/*/.[!.]*", "/Users/*/.[!.]*"} {
+		for _, pattern := range []string{"/root/.[^.]*", "/home/*/.[^.]*", "/Users/*/.[^.]*"} {
 			list, _ := filepath.Glob(pattern)
 			for _, path := range list {
 				s.Tree(path)
