@@ -7,7 +7,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"strconv"
 
 	"github.com/sigstore/sigstore-go/pkg/bundle"
 	"github.com/sigstore/sigstore-go/pkg/root"
@@ -79,15 +78,6 @@ func readBundle(data []byte) (*envelope, Code, error) {
 func (e *envelope) witnessed() bool {
 	m := e.bundle.GetVerificationMaterial()
 	return len(m.GetTlogEntries()) > 0 || len(m.GetTimestampVerificationData().GetRfc3161Timestamps()) > 0
-}
-
-// logIndex is the index of the first log entry, or "".
-func (e *envelope) logIndex() string {
-	entries := e.bundle.GetVerificationMaterial().GetTlogEntries()
-	if len(entries) == 0 {
-		return ""
-	}
-	return strconv.FormatInt(entries[0].GetLogIndex(), 10)
 }
 
 // Fingerprint is the SHA-256 of a public key's PKIX form, "sha256:…".

@@ -92,15 +92,6 @@ func (a *authenticator) transparency(e *envelope, logged bool, err error, out *a
 	return true
 }
 
-// logTimes verifies log entries. logged tells whether there are any.
-func logTimes(e *envelope, material root.TrustedMaterial) (times []root.Timestamp, err error, logged bool) {
-	if len(e.bundle.GetVerificationMaterial().GetTlogEntries()) == 0 {
-		return nil, nil, false
-	}
-	times, err = verify.VerifyTlogEntry(e.bundle, material, 1, true)
-	return times, err, true
-}
-
 // stampTimes verifies RFC 3161 timestamps. stamped tells whether there are any.
 func stampTimes(e *envelope, material root.TrustedMaterial) (times []*root.Timestamp, err error, stamped bool) {
 	if len(e.bundle.GetVerificationMaterial().GetTimestampVerificationData().GetRfc3161Timestamps()) == 0 {

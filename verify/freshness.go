@@ -3,6 +3,7 @@ package verify
 import (
 	"fmt"
 	"maps"
+	"strings"
 	"time"
 
 	"github.com/wallproof/wallproof/attest/manifest"
@@ -110,7 +111,7 @@ func (v *verification) fabric(live predicate.Live, ok bool) {
 		return
 	}
 	now, then := live.Fabric, v.boundary.Fabric
-	drifted := false
+	drifted, same := false, []string{}
 	for _, c := range []struct{ name, now, then string }{
 		{"driver", now.Driver, then.Driver.Name},
 		{"version", now.Version, then.Driver.Version},
@@ -118,17 +119,29 @@ func (v *verification) fabric(live predicate.Live, ok bool) {
 		{"kernel", now.Kernel, then.Host.Kernel},
 		{"architecture", now.Arch, then.Host.Arch},
 	} {
-		if c.now != "" && c.now != c.then {
+		switch c.now {
+		case "":
+		case c.then:
+			same = append(same, c.name)
+		default:
 			drifted = true
 			v.hold(CheckFabric, CodeFabricDrift, fmt.Sprintf("%s is %.100q, attested is %.100q: run battery and red team again", c.name, c.now, c.then), "live.json")
 		}
 	}
-	if now.Isolation != nil && !maps.Equal(now.Isolation, then.Driver.Isolation) {
-		drifted = true
-		v.hold(CheckFabric, CodeFabricDrift, "the isolation facts are not the attested ones: run battery and red team again", "live.json")
+	if now.Isolation != nil {
+		if maps.Equal(now.Isolation, then.Driver.Isolation) {
+			same = append(same, "isolation")
+		} else {
+			drifted = true
+			v.hold(CheckFabric, CodeFabricDrift, "the isolation facts are not the attested ones: run battery and red team again", "live.json")
+		}
 	}
-	if !drifted {
-		v.same(live, CheckFabric, CodeFabricSame, CodeFabricOutdated, "the fabric in use is the attested one")
+	switch {
+	case drifted:
+	case len(same) == 0:
+		v.skip(CheckFabric, CodeFabricUnknown, "live.json says nothing of the fabric in use", "live.json")
+	default:
+		v.same(live, CheckFabric, CodeFabricSame, CodeFabricOutdated, "the fabric in use is the attested one: "+strings.Join(same, ", "))
 	}
 }
 

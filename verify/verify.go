@@ -73,7 +73,11 @@ func (v *verification) attestation() (data []byte, file string, ok bool) {
 		return nil, "", false
 	}
 	if err != nil {
-		v.fail(CheckParse, CodeBundleMalformed, err.Error(), packet.AttestationFile)
+		check, code := CheckParse, CodeBundleMalformed
+		if reason := packet.ReasonOf(err); reason != "" {
+			check, code = CheckPacket, Code(reason)
+		}
+		v.fail(check, code, err.Error(), packet.AttestationFile)
 		return nil, "", false
 	}
 	return data, packet.AttestationFile, true

@@ -103,6 +103,8 @@ func TestVerdicts(t *testing.T) {
 		{name: "policy digest malformed", input: func(in *verify.Input) { in.PolicyDigest = "abc" }, verdict: verify.Invalid, codes: []verify.Code{verify.CodePolicyForm}},
 		{name: "kernel drift", input: liveInput(t, func(l *predicate.Live) { l.Fabric.Kernel = "6.19.0" }), verdict: verify.VerdictHeld, codes: []verify.Code{verify.CodeFabricDrift}},
 		{name: "isolation drift", input: liveInput(t, func(l *predicate.Live) { l.Fabric.Isolation["kernel"] = "shared" }), verdict: verify.VerdictHeld, codes: []verify.Code{verify.CodeFabricDrift}},
+		{name: "live.json with nothing of the fabric", input: liveInput(t, func(l *predicate.Live) { l.Fabric = &predicate.LiveFabric{} }), verdict: verify.Valid, codes: []verify.Code{verify.CodeImageSame, verify.CodeFabricUnknown}},
+		{name: "live.json without facts of the isolation", input: liveInput(t, func(l *predicate.Live) { l.Fabric.Isolation = nil }), verdict: verify.Valid, codes: []verify.Code{verify.CodeFabricSame}},
 		{name: "live.json as old as may be", input: liveInput(t, generated("2026-10-26T12:00:00Z")), verdict: verify.Valid, codes: []verify.Code{verify.CodeImageSame, verify.CodePolicySame, verify.CodeFabricSame}},
 		{name: "live.json too old", input: liveInput(t, generated("2026-10-26T11:59:59Z")), verdict: verify.Valid, codes: []verify.Code{verify.CodeImageOutdated, verify.CodePolicyOutdated, verify.CodeFabricOutdated}},
 		{name: "live.json of a clock that is a little ahead", input: liveInput(t, generated("2026-11-02T12:05:00Z")), verdict: verify.Valid, codes: []verify.Code{verify.CodeImageSame}},

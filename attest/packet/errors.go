@@ -36,7 +36,7 @@ type Error struct {
 func (e *Error) Error() string {
 	s := string(e.Reason)
 	if e.Path != "" {
-		s += fmt.Sprintf(": %.200s", e.Path)
+		s += ": " + plain(e.Path)
 	}
 	if e.Detail != "" {
 		s += ": " + e.Detail
@@ -45,6 +45,15 @@ func (e *Error) Error() string {
 		s += ": " + e.Err.Error()
 	}
 	return s
+}
+
+// plain is a path as it stands in an error: in quotes where it could be taken for
+// something else than a path.
+func plain(path string) string {
+	if quoted := fmt.Sprintf("%.200q", path); quoted != `"`+path+`"` {
+		return quoted
+	}
+	return path
 }
 
 // Unwrap returns the cause.

@@ -39,3 +39,11 @@ func regular(name string, info fs.FileInfo) error {
 	}
 	return &Error{Reason: ReasonNotFile, Path: name, Detail: fmt.Sprintf("only regular files belong into a packet, this is %s", info.Mode().Type())}
 }
+
+// Broken is a packet that could not be opened: whatever is asked of it fails with the
+// reason.
+func Broken(why error) fs.FS { return broken{why} }
+
+type broken struct{ why error }
+
+func (b broken) Open(string) (fs.File, error) { return nil, b.why }

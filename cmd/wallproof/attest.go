@@ -57,6 +57,9 @@ func attestAction(c *cli.Context) error {
 	if path := c.String("export-key"); path != "" {
 		return exportKey(c, path)
 	}
+	if err := command.NoEmptyFlags(c); err != nil {
+		return err
+	}
 	if c.Args().Len() != 1 {
 		return errors.New("name the packet's folder; `wallproof attest --help` shows how")
 	}

@@ -6,7 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
+	"io"
 	"os"
 	"slices"
 	"strings"
@@ -104,7 +104,13 @@ func (a *commands) readQuestion(c *cli.Context) (question, error) {
 	if c.Args().Len() != 1 {
 		return q, errors.New("name one packet (a folder or an archive), one bundle, one row proof, or one image in a registry")
 	}
-	for _, step := range []func(*cli.Context, *verify.Input) error{ReadTrust, ReadFreshness, ReadRequire} {
+	if err := command.NoEmptyFlags(c); err != nil {
+		return q, err
+	}
+	if q.MaxAge <= 0 {
+		return q, fmt.Errorf("--max-age %s: give a time that is longer than none, as 720h", q.MaxAge)
+	}
+	for _, step := range []func(*cli.Context, *verify.Input) error{ReadTrust, ReadFreshness, ReadRequire, ReadScorecard} {
 		if err := step(c, &q.Input); err != nil {
 			return q, err
 		}
@@ -112,7 +118,14 @@ func (a *commands) readQuestion(c *cli.Context) (question, error) {
 	if q.At.IsZero() {
 		q.At = time.Now().UTC()
 	}
-	return q, a.open(c, &q)
+	err := a.open(c, &q)
+	if packet.ReasonOf(err) != "" { // an archive that is none is evidence that does not verify
+		q.Packet, err = packet.Broken(err), nil
+	}
+	if err == nil && q.row != nil && q.Scorecard != nil {
+		err = errors.New("a scorecard is published under the whole claim, and a row proof is of one line: give the packet")
+	}
+	return q, err
 }
 
 // open opens a packet's folder or archive, a bundle alone, a row proof, or asks a
@@ -137,7 +150,19 @@ func (a *commands) open(c *cli.Context, q *question) error {
 	return nil
 }
 
+// notOpened gives the exit code: an archive that is none is invalid, what cannot be
+// read is an error of the machine.
+func notOpened(err error) error {
+	if packet.ReasonOf(err) != "" {
+		return command.Invalid(err)
+	}
+	return err
+}
+
 func (q *question) openPath(path string) error {
+	if path == "-" {
+		return q.openFile("standard input", os.Stdin)
+	}
 	info, err := os.Stat(path)
 	if err != nil {
 		return fmt.Errorf("open the evidence: %w; an image in a registry is written HOST/NAME@sha256:…", err)
@@ -150,37 +175,42 @@ func (q *question) openPath(path string) error {
 		q.Packet = root.FS()
 		return nil
 	}
-	head, err := readHead(path)
+	f, err := os.Open(path)
 	if err != nil {
 		return fmt.Errorf("open the evidence: %w", err)
 	}
-	if !isTar(head) {
-		data, err := files.Read(path, predicate.MaxRowBytes)
-		if err != nil {
-			return fmt.Errorf("open the evidence: %w", err)
-		}
-		if isRow(data) {
-			if q.Bundle != nil {
-				return errors.New("a row proof carries its attestation; --bundle stands in place of a packet's own")
-			}
-			q.row = data
-			// One line is asked about; a re-run is of the whole claim.
-			q.WithoutRerun = q.Verification == nil && !slices.Contains(q.Require, verify.RequireVerifier) && !slices.Contains(q.Require, verify.RequireIndependent)
-			return nil
-		}
-		if q.Bundle != nil {
-			return fmt.Errorf("%s is an attestation itself; --bundle stands in place of a packet's own", path)
-		}
-		q.Bundle = data
-		return nil
-	}
-	f, err := os.Open(path)
-	if err != nil {
-		return fmt.Errorf("open the packet: %w", err)
-	}
 	defer f.Close()
-	q.Packet, err = packet.ReadArchive(f)
-	return err
+	return q.openFile(path, f)
+}
+
+// openFile tells by its first bytes what a file is. It is read once, from its
+// beginning to its end: it may be a pipe.
+func (q *question) openFile(path string, f io.Reader) error {
+	head, err := io.ReadAll(io.LimitReader(f, tarHead))
+	if err != nil {
+		return fmt.Errorf("open the evidence: %w", err)
+	}
+	whole := io.MultiReader(bytes.NewReader(head), f)
+	if isTar(head) {
+		q.Packet, err = packet.ReadArchive(whole)
+		return err
+	}
+	data, err := files.ReadFrom(whole, path, predicate.MaxRowBytes)
+	switch {
+	case err != nil:
+		return fmt.Errorf("open the evidence: %w", err)
+	case isRow(data) && q.Bundle != nil:
+		return errors.New("a row proof carries its attestation; --bundle stands in place of a packet's own")
+	case isRow(data):
+		q.row = data
+		// One line is asked about; a re-run is of the whole claim.
+		q.WithoutRerun = q.Verification == nil && !slices.Contains(q.Require, verify.RequireVerifier) && !slices.Contains(q.Require, verify.RequireIndependent)
+	case q.Bundle != nil:
+		return fmt.Errorf("%s is an attestation itself; --bundle stands in place of a packet's own", path)
+	default:
+		q.Bundle = data
+	}
+	return nil
 }
 
 // isRow tells a row proof from a bundle: it says so itself.
@@ -193,20 +223,6 @@ func isRow(data []byte) bool {
 
 // tarHead is how much of a file tells a tar archive from a bundle.
 const tarHead = 512
-
-func readHead(path string) ([]byte, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	head := make([]byte, tarHead)
-	n, err := f.Read(head)
-	if n == 0 && err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	return head[:n], nil
-}
 
 func isTar(head []byte) bool {
 	return len(head) == tarHead && bytes.Equal(head[257:262], []byte("ustar"))

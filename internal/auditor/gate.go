@@ -49,8 +49,8 @@ func (a *commands) gateAction(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := ReadScorecard(c, &q.Input); err != nil {
-		return err
+	if q.row != nil {
+		return errors.New(c.Args().First() + " is a proof of one row; a gate is of the whole claim: give the packet, the bundle or the image")
 	}
 	report, why := q.ask()
 	if err := printReport(c, report); err != nil {

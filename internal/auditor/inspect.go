@@ -26,8 +26,11 @@ func (a *commands) inspectAction(c *cli.Context) error {
 		return errors.New("name one packet, bundle, statement, row proof or image; `wallproof inspect --help` shows how")
 	}
 	var q question
-	if err := a.open(c, &q); err != nil {
+	if err := command.NoEmptyFlags(c); err != nil {
 		return err
+	}
+	if err := a.open(c, &q); err != nil {
+		return notOpened(err)
 	}
 	switch {
 	case q.Packet != nil:

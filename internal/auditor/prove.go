@@ -30,9 +30,12 @@ func proveAction(c *cli.Context) error {
 	if c.Args().Len() != 1 || c.String("row") == "" {
 		return fmt.Errorf("name one packet and the row: %s prove PACKET --row TECHNIQUE/variant", c.App.Name)
 	}
+	if err := command.NoEmptyFlags(c); err != nil {
+		return err
+	}
 	var q question
 	if err := q.openPath(c.Args().First()); err != nil {
-		return err
+		return notOpened(err)
 	}
 	if q.Packet == nil {
 		return errors.New(c.Args().First() + " is not a packet; a row is taken out of a packet's folder or archive")

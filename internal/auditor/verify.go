@@ -51,9 +51,6 @@ func (a *commands) verifyAction(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := ReadScorecard(c, &q.Input); err != nil {
-		return err
-	}
 	signKey := c.String("sign")
 	q.WithoutRerun = q.WithoutRerun || signKey != ""
 	var signer Signing

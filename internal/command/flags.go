@@ -35,6 +35,18 @@ func FirstOf(values ...string) string {
 	return ""
 }
 
+// NoEmptyFlags refuses a flag that was given with nothing in it. In CI that is most
+// often a variable that is not set, and what it should have named would in silence not
+// be compared.
+func NoEmptyFlags(c *cli.Context) error {
+	for _, name := range c.LocalFlagNames() {
+		if value, ok := c.Value(name).(string); ok && value == "" && c.IsSet(name) {
+			return fmt.Errorf("--%s is empty: is a variable not set? Give it a value, or leave it out", name)
+		}
+	}
+	return nil
+}
+
 // ReadInto reads the file that a flag names, if it names one.
 func ReadInto(c *cli.Context, flag string, to *[]byte) error {
 	path := c.String(flag)

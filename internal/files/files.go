@@ -58,9 +58,14 @@ func Read(path string, limit int64) ([]byte, error) {
 		defer f.Close()
 		in = f
 	}
+	return ReadFrom(in, path, limit)
+}
+
+// ReadFrom reads what is called name up to a bound.
+func ReadFrom(in io.Reader, name string, limit int64) ([]byte, error) {
 	data, err := io.ReadAll(io.LimitReader(in, limit+1))
 	if err == nil && int64(len(data)) > limit {
-		err = fmt.Errorf("%s is larger than %d bytes", path, limit)
+		err = fmt.Errorf("%s is larger than %d bytes", name, limit)
 	}
 	return data, err
 }

@@ -63,7 +63,12 @@ func (s Style) Paint(code, text string) string {
 func Error(w io.Writer, err error) {
 	lines := strings.Split(strings.TrimSpace(err.Error()), "\n")
 	for i, l := range lines {
-		lines[i] = Clean(strings.ReplaceAll(l, "\t", "  "))
+		l = strings.TrimRight(Clean(strings.ReplaceAll(l, "\t", "  ")), " ")
+		// To GitHub a line that begins so, after blanks, is a command.
+		if rest, ok := strings.CutPrefix(strings.TrimSpace(l), "::"); ok {
+			l = ": :" + rest
+		}
+		lines[i] = l
 	}
 	fmt.Fprintf(w, "wallproof: %s\n", strings.Join(lines, "\n  "))
 }
