@@ -12,6 +12,9 @@ import (
 
 var zeroTime time.Time
 
+// timeAsserted is Signer.Time where nobody but the signer vouches for a time.
+const timeAsserted = "asserted"
+
 // lines collects the lines of a report.
 type lines struct{ list []Check }
 
@@ -98,13 +101,13 @@ func (a *authenticator) authenticate(data []byte, file string, l *lines) *authen
 }
 
 // wholly prepares the library's own verification as a whole.
-func wholly(e *envelope, material root.TrustedMaterial, policy verify.PolicyOption, opts ...verify.VerifierOption) func() error {
+func wholly(entity verify.SignedEntity, material root.TrustedMaterial, policy verify.PolicyOption, opts ...verify.VerifierOption) func() error {
 	return func() error {
 		v, err := verify.NewVerifier(material, append(opts, verify.WithoutStatementPredicate())...)
 		if err != nil {
 			return err
 		}
-		_, err = v.Verify(e.bundle, verify.NewPolicy(verify.WithoutArtifactUnsafe(), policy))
+		_, err = v.Verify(entity, verify.NewPolicy(verify.WithoutArtifactUnsafe(), policy))
 		return err
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"time"
 
+	"github.com/sigstore/sigstore-go/pkg/bundle"
 	"github.com/sigstore/sigstore-go/pkg/fulcio/certificate"
 	"github.com/sigstore/sigstore-go/pkg/root"
 	"github.com/sigstore/sigstore-go/pkg/verify"
@@ -46,8 +47,37 @@ func (a *authenticator) byIdentity(e *envelope, out *authentic, file string, l *
 	if !ok || !a.certificate(leaf, tr, times, file, l) || !a.named(leaf, identity, algorithm, out, file, l) {
 		return false
 	}
-	out.whole = wholly(e, tr, verify.WithCertificateIdentity(identity), a.trust.Identity.options()...)
+	var entity verify.SignedEntity = e.bundle
+	var material root.TrustedMaterial = tr
+	if out.signer.Time == timeAsserted {
+		entity, material = assertedEntity{e.bundle}, assertedMaterial{tr, a.at}
+	}
+	out.whole = wholly(entity, material, verify.WithCertificateIdentity(identity), a.trust.Identity.options()...)
 	return true
+}
+
+// assertedEntity and assertedMaterial let the library's own run take the moment asked
+// about for the time of signing, where no authority gives one. It would take the
+// clock's, and then neither --at nor a log's time would count.
+type (
+	assertedEntity   struct{ *bundle.Bundle }
+	assertedMaterial struct {
+		root.TrustedMaterial
+		at time.Time
+	}
+)
+
+// Timestamps is one that assertedMaterial takes for the moment asked about.
+func (assertedEntity) Timestamps() ([][]byte, error) { return [][]byte{nil}, nil }
+
+// TimestampingAuthorities is the one that says so.
+func (m assertedMaterial) TimestampingAuthorities() []root.TimestampingAuthority {
+	return []root.TimestampingAuthority{m}
+}
+
+// Verify implements root.TimestampingAuthority.
+func (m assertedMaterial) Verify(_, _ []byte) (*root.Timestamp, error) {
+	return &root.Timestamp{Time: m.at}, nil
 }
 
 // matcher anchors patterns at both ends: a pattern describes the whole identity.
@@ -84,9 +114,6 @@ func (i *Identity) options() []verify.VerifierOption {
 	if !i.WithoutLog {
 		opts = append(opts, verify.WithTransparencyLog(1))
 	}
-	if i.WithoutTimestamp {
-		return append(opts, verify.WithCurrentTime())
-	}
 	return append(opts, verify.WithObserverTimestamps(1))
 }
 
@@ -114,7 +141,7 @@ func (a *authenticator) identityTimes(e *envelope, tr *root.TrustedRoot, out *au
 	case len(times) > 0:
 		out.signedBefore(stamps, logTimes, file, l)
 	case a.trust.Identity.WithoutTimestamp && !a.requires(RequireTimestamp):
-		out.signer.Time = "asserted"
+		out.signer.Time = timeAsserted
 		times = append(times, a.at)
 		l.skip(CheckTime, CodeTimeAsserted, "no trusted timestamp: the certificate is checked at the time asked about", file)
 	default:

@@ -44,7 +44,7 @@ func (a *authenticator) byKey(e *envelope, out *authentic, file string, l *lines
 	l.pass(CheckSignature, CodeSignatureOK, algorithm+" over the exact bytes of the statement", file)
 	out.signer = Signer{Kind: "key", Algorithm: algorithm, Fingerprint: fingerprint}
 	l.pass(CheckSigner, CodeSignerKey, "the trusted key "+fingerprint, "")
-	out.whole = wholly(e, material, verify.WithKey(), verify.WithNoObserverTimestamps())
+	out.whole = wholly(e.bundle, material, verify.WithKey(), verify.WithNoObserverTimestamps())
 	return a.keyTime(e, material, out, file, l)
 }
 
@@ -67,7 +67,7 @@ func (a *authenticator) keyTime(e *envelope, material root.TrustedMaterial, out 
 		l.fail(CheckTime, CodeTimeMissing, "no trusted time of signing, and it is required", file)
 		return false
 	default:
-		out.signer.Time = "asserted"
+		out.signer.Time = timeAsserted
 		l.skip(CheckTime, CodeTimeAsserted, "no trusted timestamp: the time of signing is what the signer says", file)
 	}
 	return a.transparency(e, logged, logErr, out, file, l)

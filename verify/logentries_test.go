@@ -23,7 +23,9 @@ import (
 // stand: a report names an index, and it would be the bad one's.
 func TestSeveralLogEntries(t *testing.T) {
 	k := newKeyless(t)
-	entries := func(b *protobundle.Bundle) *[]*protorekor.TransparencyLogEntry { return &b.VerificationMaterial.TlogEntries }
+	entries := func(b *protobundle.Bundle) *[]*protorekor.TransparencyLogEntry {
+		return &b.VerificationMaterial.TlogEntries
+	}
 	for name, spoil := range map[string]func(e *protorekor.TransparencyLogEntry){
 		"of an unknown log":          func(e *protorekor.TransparencyLogEntry) { e.LogId.KeyId = make([]byte, sha256.Size) },
 		"promised by nobody":         func(e *protorekor.TransparencyLogEntry) { e.InclusionPromise.SignedEntryTimestamp[9] ^= 1 },

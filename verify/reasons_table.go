@@ -113,7 +113,6 @@ func packetReasons() []Reason {
 		p(packet.ReasonDocument, "A file is not what its name says."),
 		p(packet.ReasonArchive, "The archive is not in the packet's form."),
 		p(packet.ReasonRead, "A file of the packet cannot be read."),
-		p(packet.ReasonUnscanned, "A file that the redaction proof does not cover."),
 	}
 }
 

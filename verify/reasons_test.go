@@ -8,6 +8,7 @@ import (
 	"go/token"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"testing"
 )
@@ -93,5 +94,55 @@ func TestEveryReasonIsDocumentedOnce(t *testing.T) {
 	}
 	for c := range documented {
 		t.Errorf("%s is documented and does not exist", c)
+	}
+}
+
+// Every code is demanded of some input by a test: by its constant, or, of what the
+// programs print, by itself.
+func TestEveryReasonIsReached(t *testing.T) {
+	var tests []byte
+	for _, pattern := range []string{"*_test.go", "render/*_test.go", "../site/*_test.go", "../attest/*_test.go", "../attest/*/*_test.go", "../internal/canon/*_test.go", "../cmd/wallproof/testdata/script/*.txtar"} {
+		list, err := filepath.Glob(filepath.FromSlash(pattern))
+		if err != nil || len(list) == 0 {
+			t.Fatalf("%s: %v, %v", pattern, list, err)
+		}
+		for _, name := range list {
+			data, err := os.ReadFile(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			tests = append(append(tests, data...), '\n')
+		}
+	}
+	names := map[string]string{}
+	for _, dir := range []string{".", "../attest/packet", "../attest/manifest", "../internal/canon"} {
+		constantNames(t, dir, names)
+	}
+	for _, r := range Reasons() {
+		name := names[string(r.Code)]
+		if name == "" {
+			t.Errorf("%s has no constant", r.Code)
+		} else if !regexp.MustCompile(`\b` + name + `\b|(\A|[^\w-])` + regexp.QuoteMeta(string(r.Code)) + `(\z|[^\w-])`).Match(tests) {
+			t.Errorf("no test demands %s (%s) of any input", r.Code, name)
+		}
+	}
+}
+
+// constantNames adds the names of the string constants of type Code or Reason by
+// their values.
+func constantNames(t *testing.T, dir string, out map[string]string) {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(dir, "*.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range files {
+		data, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range regexp.MustCompile(`(?m)^\t((?:Code|Reason)\w+)\s+(?:Code|Reason)\s*=\s*"([^"]+)"`).FindAllSubmatch(data, -1) {
+			out[string(m[2])] = string(m[1])
+		}
 	}
 }

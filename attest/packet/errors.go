@@ -10,18 +10,17 @@ type Reason string
 
 // The reasons.
 const (
-	ReasonUnlisted  Reason = "packet-unlisted-file"  // a file that the index does not have
-	ReasonMissing   Reason = "packet-missing-file"   // a file of the index, or a required one, is not there
-	ReasonSize      Reason = "packet-size-differs"   // a file of another length
-	ReasonDigest    Reason = "packet-digest-differs" // a file of other content
-	ReasonName      Reason = "packet-file-name"      // a name that has no place in the layout
-	ReasonNotFile   Reason = "packet-not-a-file"     // a link, device or the like
-	ReasonLimit     Reason = "packet-too-large"      // more or larger files than the limit
-	ReasonIndex     Reason = "packet-index"          // an index out of order, with doubles or malformed
-	ReasonDocument  Reason = "packet-document"       // a file that is not what its name says
-	ReasonArchive   Reason = "packet-archive"        // not the archive form
-	ReasonUnscanned Reason = "packet-unscanned-file" // a file that the redaction proof does not cover
-	ReasonRead      Reason = "packet-read"           // reading failed
+	ReasonUnlisted Reason = "packet-unlisted-file"  // a file that the index does not have
+	ReasonMissing  Reason = "packet-missing-file"   // a file of the index, or a required one, is not there
+	ReasonSize     Reason = "packet-size-differs"   // a file of another length
+	ReasonDigest   Reason = "packet-digest-differs" // a file of other content
+	ReasonName     Reason = "packet-file-name"      // a name that has no place in the layout
+	ReasonNotFile  Reason = "packet-not-a-file"     // a link, device or the like
+	ReasonLimit    Reason = "packet-too-large"      // more or larger files than the limit
+	ReasonIndex    Reason = "packet-index"          // an index out of order, with doubles or malformed
+	ReasonDocument Reason = "packet-document"       // a file that is not what its name says
+	ReasonArchive  Reason = "packet-archive"        // not the archive form
+	ReasonRead     Reason = "packet-read"           // reading failed
 )
 
 // Error is one thing that is wrong with a packet.

@@ -100,7 +100,7 @@ func (r Redaction) Covers(index []predicate.File) error {
 		}
 		i := slices.IndexFunc(r.Scanned, func(s predicate.File) bool { return s.Path == f.Path })
 		if i < 0 || r.Scanned[i] != f {
-			return &Error{Reason: ReasonUnscanned, Path: f.Path, Detail: "the redaction proof does not cover this file as it is"}
+			return &Error{Reason: ReasonDocument, Path: f.Path, Detail: "the redaction proof does not cover this file as it is"}
 		}
 	}
 	for _, s := range r.Scanned {

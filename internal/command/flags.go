@@ -39,9 +39,9 @@ func FirstOf(values ...string) string {
 // often a variable that is not set, and what it should have named would in silence not
 // be compared.
 func NoEmptyFlags(c *cli.Context) error {
-	for _, name := range c.LocalFlagNames() {
-		if value, ok := c.Value(name).(string); ok && value == "" && c.IsSet(name) {
-			return fmt.Errorf("--%s is empty: is a variable not set? Give it a value, or leave it out", name)
+	for _, f := range c.Command.Flags {
+		if s, ok := f.(*cli.StringFlag); ok && c.IsSet(s.Name) && c.String(s.Name) == "" {
+			return fmt.Errorf("--%s is empty: is a variable not set? Give it a value, or leave it out", s.Name)
 		}
 	}
 	return nil
