@@ -30,6 +30,8 @@ type Options struct {
 	Plain bool
 	// Backoff between attempts; the zero value is the library's.
 	Backoff remote.Backoff
+	// MaxBytes bounds what Fetch keeps of all bundles together; 0 is 512 MiB.
+	MaxBytes int64
 	// PassedOver is told of each referrer that Fetch leaves out although it is, or
 	// may be, a bundle: anybody who may write to the repository can put it there,
 	// and it must not keep the others from being read. May be nil.

@@ -36,6 +36,7 @@ const (
 const (
 	maxReferrers     = 256
 	maxManifestBytes = 4 << 20
+	maxFetchedBytes  = 512 << 20              // of all bundles of an image together
 	settleChecks     = 4                      // how often an entry must still be there
 	settleDelay      = 150 * time.Millisecond // between two looks, more each time
 	settleRounds     = 24
@@ -47,6 +48,7 @@ var (
 	ErrNotSettled  = errors.New("another writer keeps removing the entry from the fallback tag; attach again")
 	ErrTooMany     = errors.New("the image has more referrers than the limit")
 	ErrTooLarge    = errors.New("a referrer is larger than the limit")
+	ErrTooMuch     = errors.New("the image's referrers together are larger than the limit")
 	ErrNotBundle   = errors.New("the digest is not of an attached bundle")
 	ErrClear       = errors.New("plain http is used for this machine's own registries only")
 	ErrNoPlatform  = errors.New("the index has no manifest for this platform")

@@ -75,9 +75,16 @@ func Fetch(ctx context.Context, image string, o Options) ([]Attached, error) {
 	if err != nil {
 		return nil, err
 	}
+	left := o.MaxBytes
+	if left == 0 {
+		left = maxFetchedBytes
+	}
 	var out []Attached
 	for _, d := range list {
 		a, ok, err := o.fetch(ctx, subject, d)
+		if ok && int64(len(a.Bundle)) > left {
+			ok, err = false, ErrTooMuch
+		}
 		if err != nil && permanent(err) {
 			if o.PassedOver != nil {
 				o.PassedOver(d.Digest.String(), err)
@@ -88,6 +95,7 @@ func Fetch(ctx context.Context, image string, o Options) ([]Attached, error) {
 			return nil, fmt.Errorf("fetch referrer %s of %s: %w", d.Digest, subject, err)
 		}
 		if ok {
+			left -= int64(len(a.Bundle))
 			out = append(out, a)
 		}
 	}
@@ -102,7 +110,7 @@ func permanent(err error) bool {
 	if errors.As(err, &status) {
 		return status.StatusCode == http.StatusNotFound
 	}
-	return errors.Is(err, ErrTooLarge)
+	return errors.Is(err, ErrTooLarge) || errors.Is(err, ErrTooMuch)
 }
 
 func (o Options) referrers(ctx context.Context, subject name.Digest) ([]v1.Descriptor, error) {

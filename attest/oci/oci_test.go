@@ -330,6 +330,30 @@ func TestJunkReferrers(t *testing.T) {
 	}
 }
 
+// Referrers that are each small enough may be too much together: what does not fit is
+// told, and what fits is read.
+func TestReferrersTogether(t *testing.T) {
+	image, _ := push(t, start(t, true, nil)+"/agents/demo")
+	for i := range 4 {
+		if _, err := oci.Attach(context.Background(), image, fmt.Appendf(nil, `{"n":%d,"x":"%0100d"}`, i, i), fast); err != nil {
+			t.Fatal(err)
+		}
+	}
+	o := fast
+	told := 0
+	o.MaxBytes = 250
+	o.PassedOver = func(_ string, why error) {
+		if !errors.Is(why, oci.ErrTooMuch) {
+			t.Error(why)
+		}
+		told++
+	}
+	list, err := oci.Fetch(context.Background(), image, o)
+	if err != nil || len(list) != 2 || told != 2 {
+		t.Errorf("%d bundles, told of %d, %v", len(list), told, err)
+	}
+}
+
 type rawManifest string
 
 func (m rawManifest) RawManifest() ([]byte, error)        { return []byte(m), nil }
