@@ -6,12 +6,14 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/wallproof/wallproof/battery/image"
 	"github.com/wallproof/wallproof/battery/sandbox"
 	"github.com/wallproof/wallproof/battery/sandbox/drivers"
+	"github.com/wallproof/wallproof/probes/catalog"
 )
 
 // bareStarts is how many sandboxes the battery's time is compared with.
@@ -33,6 +35,38 @@ func BenchmarkBattery(b *testing.B) {
 		b.ReportMetric(bare.Seconds(), "20-starts-s")
 		b.ReportMetric(battery.Seconds()/bare.Seconds(), "battery/20-starts")
 	}
+}
+
+// BenchmarkTechnique measures what one more network technique costs a run: the
+// battery's NET techniques that run in the work sandbox, beside the same run
+// without every second of them. A technique is all its variants, in control and
+// attack.
+func BenchmarkTechnique(b *testing.B) {
+	layout, policy := fixtures(b)
+	var skip []string
+	for i, t := range slices.DeleteFunc(catalog.All(), func(t catalog.Technique) bool { return t.Vector != catalog.NET || t.Stage != catalog.StageWork }) {
+		if i%2 == 1 {
+			skip = append(skip, "--skip", t.ID)
+		}
+	}
+	run := func(more ...string) time.Duration {
+		args := append([]string{"run", "--image", layout, "--policy", policy, "--vector", string(catalog.NET), "--out", b.TempDir()}, more...)
+		start := time.Now()
+		if r := wallproof(b, args...); r.code != 0 && r.code != 3 {
+			b.Fatalf("run: %s", r)
+		}
+		return time.Since(start)
+	}
+	const rounds = 3
+	var all, half time.Duration
+	for b.Loop() {
+		for range rounds {
+			all += run()
+			half += run(skip...)
+		}
+	}
+	b.ReportMetric(float64((all-half).Milliseconds())/float64(b.N*rounds*len(skip)/2), "ms/technique")
+	b.ReportMetric(all.Seconds()/float64(b.N*rounds), "NET-s")
 }
 
 // bareStartTime starts and stops sandboxes that do nothing, one after the other.
