@@ -85,7 +85,7 @@ func Attest(ctx context.Context, dir string, o Options) (Result, error) {
 	defer root.Close()
 	base := root.FS()
 	if _, err := fs.Stat(base, packet.AttestationFile); err == nil && !o.Replace {
-		return Result{}, fmt.Errorf("%w: %s", ErrAttested, filepath.Join(dir, packet.AttestationFile))
+		return Result{}, fmt.Errorf("%w: %s; --replace signs it anew", ErrAttested, filepath.Join(dir, packet.AttestationFile))
 	}
 	extra, err := o.documents(base)
 	if err != nil {

@@ -102,6 +102,8 @@ func ParsePrivateKey(data, password []byte) (crypto.Signer, error) {
 	case pemPKCS8:
 	case pemEC:
 		return parseEC(der)
+	case pemPublic:
+		return nil, fmt.Errorf("%w to sign: this is the public half; give the private one", ErrForm)
 	default:
 		return nil, fmt.Errorf("%w: a PEM block of type %.60q", ErrForm, block.Type)
 	}

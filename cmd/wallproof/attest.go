@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"strings"
 	"time"
@@ -149,7 +150,9 @@ func generateKey(w io.Writer, name string) error {
 	if err != nil {
 		return err
 	}
-	if err := files.WriteNew(name+".key", private, 0o600); err != nil {
+	if err := files.WriteNew(name+".key", private, 0o600); errors.Is(err, fs.ErrExist) {
+		return fmt.Errorf("write the key pair: %w; a key is never written over: choose another name", err)
+	} else if err != nil {
 		return fmt.Errorf("write the key pair: %w", err)
 	}
 	if err := files.WriteNew(name+".pub", public, 0o644); err != nil {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -266,6 +267,11 @@ func ReadTrust(c *cli.Context, in *verify.Input) error {
 	case identity != (verify.Identity{}):
 		if (identity.SAN == "" && identity.SANPattern == "") || (identity.Issuer == "" && identity.IssuerPattern == "") {
 			return errors.New("an identity needs its issuer too: give --certificate-identity and --certificate-oidc-issuer")
+		}
+		for _, name := range []string{"certificate-identity-regexp", "certificate-oidc-issuer-regexp"} {
+			if _, err := regexp.Compile(c.String(name)); err != nil {
+				return fmt.Errorf("read --%s: %w", name, err)
+			}
 		}
 		in.Trust.Identity = &identity
 		identity.WithoutSCT, identity.WithoutLog, identity.WithoutTimestamp = c.Bool("without-sct"), c.Bool("without-log"), c.Bool("without-timestamp")

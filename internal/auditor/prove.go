@@ -17,7 +17,7 @@ func (a *commands) prove() *cli.Command {
 		ArgsUsage: "PACKET",
 		Description: "Whoever is shown the row verifies it with `wallproof verify ROW`, without the rest of the packet.\n\n" +
 			"Exit code: 0 written, 2 the manifest has no such row or cannot be read, 1 usage or I/O.\n\n" +
-			"Examples:\n   wallproof prove evidence/packet --row IMD-DIRECT/direct-v4 --out row.json\n   wallproof verify row.json --key wallproof.pub",
+			"Examples:\n   wallproof prove evidence/packet --row IMD-AWS-V1/direct-v4 --out row.json\n   wallproof verify row.json --key wallproof.pub",
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "row", Usage: "`ID` of the row: TECHNIQUE/variant, or the number of a line from 0"},
 			&cli.StringFlag{Name: "out", Usage: "write it here (`FILE`, default: standard output)"},
