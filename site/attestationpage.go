@@ -1,10 +1,12 @@
 package site
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/wallproof/wallproof/site/history"
 	"github.com/wallproof/wallproof/verify"
@@ -32,6 +34,9 @@ type checkRow struct {
 	Chip             chip
 }
 
+// pageBuffers are for pages of which there are very many.
+var pageBuffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
+
 // writeAttestation writes the folder of one attestation.
 func (b *builder) writeAttestation(a *attempt, entry *history.Entry) error {
 	r, e := a.record, a.evidence
@@ -54,11 +59,13 @@ func (b *builder) writeAttestation(a *attempt, entry *history.Entry) error {
 	if view.Groups != nil {
 		v.Scripts = []string{v.Root + b.assets.Filter}
 	}
-	html, err := render(pageAttestation, v)
-	if err != nil {
+	html := pageBuffers.Get().(*bytes.Buffer)
+	defer pageBuffers.Put(html)
+	html.Reset()
+	if err := renderTo(html, pageAttestation, v); err != nil {
 		return err
 	}
-	if err := errors.Join(to.put(endPage, html), b.writeBeside(a, entry, to)); err != nil {
+	if err := errors.Join(to.put(endPage, html.Bytes()), b.writeBeside(a, entry, to)); err != nil {
 		return err
 	}
 	r.Ends, r.Bytes, r.Sum, r.made = to.ends, to.bytes, to.sum(), nameOf(to.ends, to.ids)

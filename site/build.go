@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -68,7 +69,7 @@ const (
 	// manyPackets is from where on a site counts as large.
 	manyPackets = 500
 	// softMemory is the memory that the build of a large site tries not to exceed.
-	softMemory = 180 << 20
+	softMemory = 220 << 20
 )
 
 // builder is the state of one build.
@@ -184,21 +185,18 @@ func (b *builder) survey(ctx context.Context) ([][]job, error) {
 	jobs := make([]job, len(b.in.Packets))
 	at := newFolders()
 	defer at.close()
-	g, ctx := errgroup.WithContext(ctx)
-	g.SetLimit(b.workers())
-	for i, p := range b.in.Packets {
-		g.Go(func() error {
-			b.stamp(at, &p, &jobs[i])
-			jobs[i].packet = p
-			if c := b.cache.glimpse(p.Stamp); c != nil {
-				jobs[i].glimpse, jobs[i].intact = *c, b.intact(at, p.Stamp)
-				return ctx.Err()
-			}
-			jobs[i].glimpse = p.peek()
-			return ctx.Err()
-		})
-	}
-	if err := g.Wait(); err != nil {
+	err := b.each(ctx, len(jobs), func(ctx context.Context, i int) error {
+		p := b.in.Packets[i]
+		b.stamp(at, &p, &jobs[i])
+		jobs[i].packet = p
+		if c := b.cache.glimpse(p.Stamp); c != nil {
+			jobs[i].glimpse, jobs[i].intact = *c, b.intact(at, p.Stamp)
+			return nil
+		}
+		jobs[i].glimpse = p.peek()
+		return nil
+	})
+	if err != nil {
 		return nil, err
 	}
 	if err := b.choosePrimary(jobs); err != nil {
@@ -286,10 +284,29 @@ func (b *builder) workers() int {
 }
 
 func (b *builder) examineAll(ctx context.Context, groups [][]job) error {
+	return b.each(ctx, len(groups), func(ctx context.Context, i int) error { return b.examineGroup(ctx, groups[i]) })
+}
+
+// each calls do with each number below n, in as many goroutines as there are workers.
+// They are few and live long: the stack of each grows once, not once a packet.
+func (b *builder) each(ctx context.Context, n int, do func(ctx context.Context, i int) error) error {
 	g, ctx := errgroup.WithContext(ctx)
-	g.SetLimit(b.workers())
-	for _, group := range groups {
-		g.Go(func() error { return b.examineGroup(ctx, group) })
+	var next atomic.Int64
+	for range min(n, b.workers()) {
+		g.Go(func() error {
+			for {
+				i := int(next.Add(1)) - 1
+				if i >= n {
+					return nil
+				}
+				if err := ctx.Err(); err != nil {
+					return err
+				}
+				if err := do(ctx, i); err != nil {
+					return err
+				}
+			}
+		})
 	}
 	return g.Wait()
 }

@@ -80,10 +80,14 @@ var snippets = template.FuncMap{
 	},
 }
 
+// rowBytes is what a row of a table takes, about.
+const rowBytes = 640
+
 // rows are those of a table, each on a line of its own. One call for all of them: a
 // template's call of a function costs more than a row.
 func rows[R interface{ write(*strings.Builder) }](list []R) template.HTML {
 	var b strings.Builder
+	b.Grow(rowBytes * len(list))
 	for _, r := range list {
 		b.WriteByte('\n')
 		r.write(&b)
@@ -204,15 +208,23 @@ func glyph(name string) string {
 
 // render executes a page.
 func render(name string, v pageView) ([]byte, error) {
-	all, err := pages()
-	if err != nil {
+	var b bytes.Buffer
+	if err := renderTo(&b, name, v); err != nil {
 		return nil, err
 	}
-	var b bytes.Buffer
-	if err := all[name].ExecuteTemplate(&b, "page", v); err != nil {
-		return nil, fmt.Errorf("site: render %s: %w", name, err)
-	}
 	return b.Bytes(), nil
+}
+
+// renderTo executes a page into a buffer.
+func renderTo(w *bytes.Buffer, name string, v pageView) error {
+	all, err := pages()
+	if err != nil {
+		return err
+	}
+	if err := all[name].ExecuteTemplate(w, "page", v); err != nil {
+		return fmt.Errorf("site: render %s: %w", name, err)
+	}
+	return nil
 }
 
 // asset is one file below assets/, named by its content, so that it can be

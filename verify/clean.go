@@ -14,6 +14,9 @@ const maxMessage = 800
 // too, and the length is bounded. "##" is drawn apart: CI systems take "##[…]" and
 // "##vso[…]" for commands to them wherever in a line of a log they stand.
 func Clean(s string) string {
+	if harmless(s) {
+		return s
+	}
 	s = strings.ToValidUTF8(s, "\uFFFD")
 	s = strings.Map(func(r rune) rune {
 		if unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp, unicode.Co, unicode.Cs) {
@@ -28,6 +31,19 @@ func Clean(s string) string {
 		s = strings.ToValidUTF8(s[:maxMessage], "") + "…"
 	}
 	return s
+}
+
+// harmless tells texts that stay as they are, which most are, at a glance.
+func harmless(s string) bool {
+	if len(s) > maxMessage {
+		return false
+	}
+	for i := range len(s) {
+		if c := s[i]; c < ' ' || c >= 0x7f || c == '#' {
+			return false
+		}
+	}
+	return true
 }
 
 // clean makes what a report says besides its lines safe to print, too: a signer

@@ -21,11 +21,11 @@ const maxSignature = 1 << 20
 
 // VerifySignature verifies as the verifier within does.
 func (o *once) VerifySignature(sig, message io.Reader, opts ...signature.VerifyOption) error {
-	s, err := io.ReadAll(io.LimitReader(sig, maxSignature))
+	s, err := readAll(io.LimitReader(sig, maxSignature), sig)
 	if err != nil {
 		return err
 	}
-	m, err := io.ReadAll(message)
+	m, err := readAll(message, message)
 	if err != nil {
 		return err
 	}
@@ -40,4 +40,14 @@ func (o *once) VerifySignature(sig, message io.Reader, opts ...signature.VerifyO
 		o.accepted, o.good = both, true
 	}
 	return nil
+}
+
+// readAll reads r to its end. from tells how much is there, where it knows.
+func readAll(r, from io.Reader) ([]byte, error) {
+	b := bytes.NewBuffer(nil)
+	if known, ok := from.(interface{ Len() int }); ok {
+		b.Grow(min(known.Len(), maxSignature) + bytes.MinRead)
+	}
+	_, err := b.ReadFrom(r)
+	return b.Bytes(), err
 }

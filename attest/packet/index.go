@@ -202,7 +202,7 @@ func hashFile(packet fs.FS, p string) (predicate.File, error) {
 	}
 	defer f.Close()
 	h := sha256.New()
-	n, err := io.Copy(h, io.LimitReader(f, MaxFileBytes+1))
+	n, err := copyFile(h, f)
 	if err != nil {
 		return predicate.File{}, &Error{Reason: ReasonRead, Path: p, Err: err}
 	}
@@ -210,6 +210,35 @@ func hashFile(packet fs.FS, p string) (predicate.File, error) {
 		return predicate.File{}, &Error{Reason: ReasonLimit, Path: p, Detail: fmt.Sprintf("more than %d bytes", int64(MaxFileBytes))}
 	}
 	return predicate.File{Path: p, Size: n, SHA256: hex.EncodeToString(h.Sum(nil))}, nil
+}
+
+// held is a file that is in memory already.
+type held interface {
+	io.WriterTo
+	Len() int
+}
+
+var copyBuffers = sync.Pool{New: func() any { return new([64 << 10]byte) }}
+
+// copyFile copies a file, up to one byte more than MaxFileBytes. One in memory is
+// handed over as it is, any other goes through a buffer that others used before.
+func copyFile(w io.Writer, f fs.File) (int64, error) {
+	if m, ok := f.(held); ok && int64(m.Len()) <= MaxFileBytes {
+		return m.WriteTo(w)
+	}
+	b := copyBuffers.Get().(*[64 << 10]byte)
+	defer copyBuffers.Put(b)
+	return io.CopyBuffer(w, io.LimitReader(f, MaxFileBytes+1), b[:])
+}
+
+// readFile reads a file, up to one byte more than MaxDocumentBytes.
+func readFile(f fs.File) ([]byte, error) {
+	if m, ok := f.(held); ok && m.Len() <= MaxDocumentBytes {
+		data := make([]byte, m.Len())
+		_, err := io.ReadFull(f, data)
+		return data, err
+	}
+	return io.ReadAll(io.LimitReader(f, MaxDocumentBytes+1))
 }
 
 // ReadDocument reads a file into memory, up to MaxDocumentBytes. A file that is
@@ -223,7 +252,7 @@ func ReadDocument(packet fs.FS, name string) ([]byte, error) {
 		return nil, &Error{Reason: ReasonRead, Path: name, Err: err}
 	}
 	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, MaxDocumentBytes+1))
+	data, err := readFile(f)
 	if err != nil {
 		return nil, &Error{Reason: ReasonRead, Path: name, Err: err}
 	}

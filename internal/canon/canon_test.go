@@ -362,3 +362,32 @@ func TestE18NoCanonicalForm(t *testing.T) {
 		}
 	}
 }
+
+// TestSkipPlain compares the scan of eight bytes at a time with one of each byte, for
+// every byte at every place of a word, beside every neighbour that could carry into it.
+func TestSkipPlain(t *testing.T) {
+	slow := func(d []byte) int {
+		for i, c := range d {
+			if !plain[c] {
+				return i
+			}
+		}
+		return len(d)
+	}
+	for length := range 20 {
+		for at := range length {
+			for c := range 256 {
+				for _, rest := range []byte{' ', '!', '#', '[', ']', '~', 0x7f, 0x1f, 0x80} {
+					d := bytes.Repeat([]byte{rest}, length)
+					for i := range at {
+						d[i] = 'a'
+					}
+					d[at] = byte(c)
+					if got, want := skipPlain(d, 0), slow(d); got != want {
+						t.Fatalf("% x: stops at %d, want %d", d, got, want)
+					}
+				}
+			}
+		}
+	}
+}

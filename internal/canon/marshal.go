@@ -108,11 +108,13 @@ func (w *writer) value() {
 func (w *writer) str() []byte {
 	start := w.pos + 1
 	escaped := false
-	for w.pos++; w.src[w.pos] != '"'; w.pos++ {
+	w.pos = skipPlain(w.src, start)
+	for w.src[w.pos] != '"' {
 		if w.src[w.pos] == '\\' {
 			escaped = true
 			w.pos++
 		}
+		w.pos = skipPlain(w.src, w.pos+1)
 	}
 	raw := w.src[start:w.pos]
 	w.pos++

@@ -2,6 +2,7 @@ package canon
 
 import (
 	"bytes"
+	"encoding/binary"
 	"unicode/utf16"
 	"unicode/utf8"
 )
@@ -211,6 +212,8 @@ type nameSet struct {
 	scanner *scanner
 	last    []byte
 	any     bool
+	few     [12][]byte // the first names, of which an object seldom has more
+	count   int        // of few
 	seen    map[string]struct{}
 }
 
@@ -228,7 +231,20 @@ func (n *nameSet) add(name []byte, at int) error {
 		return nil
 	}
 	if n.seen == nil {
-		n.seen = make(map[string]struct{}, 8)
+		if n.count < len(n.few) {
+			for _, before := range n.few[:n.count] {
+				if bytes.Equal(before, name) {
+					return &Error{Reason: ReasonDuplicate, Offset: at, Name: string(name)}
+				}
+			}
+			n.few[n.count] = name
+			n.count++
+			return nil
+		}
+		n.seen = make(map[string]struct{}, 4*len(n.few))
+		for _, before := range n.few {
+			n.seen[string(before)] = struct{}{}
+		}
 	}
 	if _, dup := n.seen[string(name)]; dup {
 		return &Error{Reason: ReasonDuplicate, Offset: at, Name: string(name)}
@@ -320,6 +336,27 @@ func (s *scanner) digits() bool {
 	return s.pos > first
 }
 
+// skipPlain returns where the next byte is that does not stand for itself in a string,
+// eight bytes at a time while all of them do.
+func skipPlain(d []byte, i int) int {
+	const ones, high = 0x0101010101010101, 0x8080808080808080
+	for i+8 <= len(d) {
+		w := binary.LittleEndian.Uint64(d[i:])
+		quote, backslash := w^('"'*ones), w^('\\'*ones)
+		// A byte below 0x20, equal to one of the two, or from 0x80 on sets a high bit
+		// here. Borrows can set more of them, above the first: only whether there is any
+		// is asked.
+		if ((w-0x20*ones)|(quote-ones)&^quote|(backslash-ones)&^backslash|w)&high != 0 {
+			break
+		}
+		i += 8
+	}
+	for i < len(d) && plain[d[i]] {
+		i++
+	}
+	return i
+}
+
 // plain marks the bytes that stand for themselves in a string: printable ASCII
 // without quote and backslash.
 var plain = func() (t [256]bool) {
@@ -336,11 +373,11 @@ func (s *scanner) str() (raw []byte, escaped bool, err error) {
 	i := s.pos + 1
 	start := i
 	for i < len(d) {
-		c := d[i]
-		if plain[c] {
-			i++
-			continue
+		i = skipPlain(d, i)
+		if i == len(d) {
+			break
 		}
+		c := d[i]
 		switch {
 		case c == '"':
 			s.pos = i + 1

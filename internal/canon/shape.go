@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"unicode"
 )
 
@@ -42,13 +43,19 @@ type lazyShape struct {
 	typ       reflect.Type
 	field     int // number of the struct's field
 	omitempty bool
+	known     atomic.Pointer[shape]
 }
 
 func (l *lazyShape) get() *shape {
 	if l == nil {
 		return nil
 	}
-	return shapeOf(l.typ)
+	s := l.known.Load()
+	if s == nil {
+		s = shapeOf(l.typ)
+		l.known.Store(s)
+	}
+	return s
 }
 
 var shapes sync.Map // reflect.Type → *shape
@@ -158,7 +165,7 @@ func addFields(fields map[string]*lazyShape, t reflect.Type) bool {
 		}
 		_, twice := fields[name]
 		plain = plain && !twice && !f.Anonymous && !slices.Contains(strings.Split(options, ","), "string")
-		fields[name] = &lazyShape{f.Type, i, strings.Contains(options, "omitempty")}
+		fields[name] = &lazyShape{typ: f.Type, field: i, omitempty: strings.Contains(options, "omitempty")}
 	}
 	return plain
 }
