@@ -1,6 +1,7 @@
 package site
 
 import (
+	"cmp"
 	"strings"
 	"time"
 
@@ -49,12 +50,10 @@ func (r *record) summary() Summary {
 	return s
 }
 
-// newer orders records: later runs first, then by digest.
+// newer orders records: later runs first, then by digest. Their times are all written
+// in one form, in which later is greater.
 func newer(a, b *record) int {
-	if c := b.collected().Compare(a.collected()); c != 0 {
-		return c
-	}
-	return strings.Compare(a.Digest+a.packet, b.Digest+b.packet)
+	return cmp.Or(strings.Compare(b.Collected, a.Collected), strings.Compare(a.Digest, b.Digest), strings.Compare(a.packet, b.packet))
 }
 
 // holdings joins reason codes with when each came up.

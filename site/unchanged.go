@@ -111,8 +111,16 @@ func folderID(dir string, before int64) string {
 // missing, or was changed no earlier than before.
 func filesID(at *folders, stem string, ends []string, before int64) string {
 	ids := make([]fileID, len(ends))
+	dir, name := filepath.Split(stem)
+	f, open := at.open(dir)
 	for i, end := range ends {
-		id, ok := at.identify(stem + end)
+		var id fileID
+		var ok bool
+		if open {
+			id, ok = f.identify(name + end)
+		} else {
+			id, ok = identify(stem + end)
+		}
 		if !ok || !id.settled(before) {
 			return ""
 		}

@@ -1,6 +1,9 @@
 package nonce
 
 import (
+	"bytes"
+	"crypto/hmac"
+	"crypto/sha256"
 	"encoding/base32"
 	"fmt"
 	"net/netip"
@@ -152,5 +155,23 @@ func TestAlphabet(t *testing.T) {
 	}
 	if len(n) > 63 {
 		t.Errorf("%q is no DNS label", n)
+	}
+}
+
+// TestMAC compares with the standard library: keys shorter than a block, as long, one
+// longer, and messages beyond the room that is on the stack.
+func TestMAC(t *testing.T) {
+	for _, key := range []int{0, 1, 32, 63, 64, 65, 200} {
+		for _, size := range []int{0, 1, 55, 64, 255, 256, 257, 5000} {
+			k, m := bytes.Repeat([]byte{0x5a}, key), strings.Repeat("m", size)
+			want := hmac.New(sha256.New, k)
+			want.Write([]byte(m))
+			if got := mac(k, m[:size/3], m[size/3:]); !bytes.Equal(got[:], want.Sum(nil)) {
+				t.Errorf("key of %d, message of %d bytes: %x", key, size, got)
+			}
+			if !bytes.Equal(k, bytes.Repeat([]byte{0x5a}, key)) {
+				t.Errorf("the key was changed")
+			}
+		}
 	}
 }
