@@ -129,29 +129,58 @@ func (b badge) svg() []byte {
 	return w.Bytes()
 }
 
+// linked is JSON-LD in schema.org's words. Members stand in the order of their names.
+type linked struct {
+	Context   string  `json:"@context"`
+	ID        string  `json:"@id"`
+	Type      string  `json:"@type"`
+	About     *about  `json:"about,omitempty"`
+	Author    author  `json:"author"`
+	Status    string  `json:"creativeWorkStatus"`
+	Published string  `json:"datePublished,omitempty"`
+	Expires   string  `json:"expires,omitempty"`
+	BasedOn   []media `json:"isBasedOn,omitempty"`
+	Name      string  `json:"name,omitempty"`
+	Text      string  `json:"text,omitempty"`
+}
+
+type about struct {
+	Type       string `json:"@type"`
+	Identifier string `json:"identifier"`
+	Name       string `json:"name"`
+}
+
+type author struct {
+	Type string `json:"@type"`
+	Name string `json:"name"`
+	URL  string `json:"url,omitempty"`
+}
+
+type media struct {
+	Type     string `json:"@type"`
+	Content  string `json:"contentUrl"`
+	Encoding string `json:"encodingFormat"`
+	Name     string `json:"name"`
+}
+
 // jsonLD describes the claim in schema.org's words. A held claim is described
 // as held and not repeated.
 func (b *builder) jsonLD(r *record, e *evidence, stem string) ([]byte, error) {
-	author := map[string]any{"@type": "Organization", "name": b.publisher()}
-	if u := safeURL(b.in.Theme.Home); u != "" {
-		author["url"] = u
+	doc := linked{
+		Context: "https://schema.org", ID: "urn:wallproof:attestation:" + r.Digest, Type: "CreativeWork",
+		Author: author{"Organization", b.publisher(), safeURL(b.in.Theme.Home)},
+		Status: r.chip().Word,
 	}
-	doc := map[string]any{"@context": "https://schema.org", "@id": "urn:wallproof:attestation:" + r.Digest, "author": author}
 	if e == nil || !e.shown() {
-		doc["@type"] = "CreativeWork"
-		doc["creativeWorkStatus"] = r.chip().Word + ": " + strings.Join(r.Codes, ", ")
+		doc.Status += ": " + strings.Join(r.Codes, ", ")
 		return pretty(doc)
 	}
-	doc["@type"] = "Claim"
-	doc["name"] = r.Claim
-	doc["text"] = e.lede()
-	doc["datePublished"] = r.Collected
-	doc["expires"] = r.Expires
-	doc["creativeWorkStatus"] = r.chip().Word
-	doc["about"] = map[string]any{"@type": "SoftwareApplication", "name": r.Name, "identifier": r.Subject}
-	doc["isBasedOn"] = []any{
-		map[string]any{"@type": "MediaObject", "name": "Signed attestation", "encodingFormat": "application/vnd.dev.sigstore.bundle.v0.3+json", "contentUrl": stem + endBundle},
-		map[string]any{"@type": "MediaObject", "name": "Evidence packet", "encodingFormat": "application/x-tar", "contentUrl": stem + endPacket},
+	doc.Type, doc.Name, doc.Text = "Claim", r.Claim, e.lede()
+	doc.Published, doc.Expires = r.Collected, r.Expires
+	doc.About = &about{"SoftwareApplication", r.Subject, r.Name}
+	doc.BasedOn = []media{
+		{"MediaObject", stem + endBundle, "application/vnd.dev.sigstore.bundle.v0.3+json", "Signed attestation"},
+		{"MediaObject", stem + endPacket, "application/x-tar", "Evidence packet"},
 	}
 	return pretty(doc)
 }

@@ -107,7 +107,7 @@ func peekArchive(path string) ([]byte, error) {
 		return nil, err
 	}
 	defer f.Close()
-	tr := tar.NewReader(bufio.NewReader(f))
+	tr := tar.NewReader(bufio.NewReaderSize(f, 512)) // a header; what follows is read at once
 	h, err := tr.Next()
 	if err != nil {
 		return nil, err
@@ -115,7 +115,9 @@ func peekArchive(path string) ([]byte, error) {
 	if h.Name != packet.AttestationFile || h.Size > packet.MaxDocumentBytes {
 		return nil, fs.ErrNotExist
 	}
-	return io.ReadAll(tr)
+	b := make([]byte, h.Size)
+	_, err = io.ReadFull(tr, b)
+	return b, err
 }
 
 // readBounded reads a file of at most limit bytes.
