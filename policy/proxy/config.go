@@ -106,7 +106,7 @@ type Ready struct {
 	PolicyDigest string `json:"policyDigest"` // of what is enforced
 	Enforcement  string `json:"enforcement"`  // "enforced" or "nothing-to-enforce"
 	// Lets are requests that it would let through, by its own account: one for each
-	// entry, at most MaxLets.
+	// entry and each injection rule, at most MaxLets.
 	Lets []Let `json:"lets,omitempty"`
 	// Pages are the paths of pages of the proxy's own, and Believed the fields of a
 	// request that tell it whose request it is, by its own account. It has none.

@@ -95,10 +95,14 @@ func (s *Server) ready() Ready {
 	return Ready{CAPEM: string(s.CAPEM()), PolicyDigest: s.PolicyDigest(), Enforcement: state, Lets: s.lets(), Opens: s.breaks.opens(), Pages: s.breaks.ownPages(), Believed: s.breaks.believedFields()}
 }
 
-// lets is what the policy in force allows, sampled.
+// lets is what the policy in force allows, sampled, and where it injects secrets.
 func (s *Server) lets() []Let {
 	var out []Let
-	for _, a := range s.rules.Load().ev.Allowed(MaxLets) {
+	ev := s.rules.Load().ev
+	for _, a := range append(ev.Allowed(MaxLets), ev.Injected()...) {
+		if len(out) == MaxLets {
+			break
+		}
 		q := a.Request
 		out = append(out, Let{q.Scheme, q.Host.String(), q.Port, q.Method, q.Path})
 	}

@@ -67,7 +67,7 @@ func (r *RequestReader) parse(head string) (*Request, error) {
 	if e := req.parseLine(line); e != nil {
 		return nil, e
 	}
-	fields, e := parseFields(rest, r.lim, r.fields[:0])
+	fields, e := parseFields(r.careless(rest), r.lim, r.fields[:0])
 	r.fields = fields[:0]
 	if e != nil {
 		return nil, e

@@ -2,11 +2,22 @@
 
 package httpx
 
+import "strings"
+
 // leniency lets a seeded break read framing as careless parsers do. It does
 // not exist in a release build.
 type leniency struct{ Lax bool }
 
 func (l leniency) lax() bool { return l.Lax }
+
+// careless leaves control characters out, so that a disguised field is what it looks
+// like.
+func (l leniency) careless(head string) string {
+	if !l.Lax {
+		return head
+	}
+	return strings.ReplaceAll(head, "\x0b", "")
+}
 
 // laxChecks takes the first of several Host and Content-Length fields, and
 // Content-Length before Transfer-Encoding.
