@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"net/netip"
+	"slices"
 	"strings"
 
 	"github.com/wallproof/wallproof/battery/boundary"
@@ -45,10 +46,7 @@ func (p *phase) factsFor(name string) (probes.Facts, error) {
 		f.Allowed = target(r.allowed.Request)
 		f.Allowed.Write, f.Allowed.Wildcard = r.write, r.wildcard
 	}
-	if r.beside != nil {
-		f.Beside = target(r.beside.Request)
-		f.Beside.Write = r.sideWrite
-	}
+	f.Crosses = p.crosses(box)
 	if len(r.injected) > 0 {
 		f.Injected = p.secretFacts(r.injected[0])
 	}
@@ -125,6 +123,52 @@ func (p *phase) secretFacts(i parts.Injected) probes.Secret {
 	t := target(i.Sample.Request)
 	return probes.Secret{Scheme: t.Scheme, Host: t.Host, Port: t.Port, Prefix: t.Prefix, Header: i.Setting.Header,
 		Value: headerValue(i.Setting, s.Placeholder), Placeholder: s.Placeholder, Env: s.Name, Addr: t.Addr}
+}
+
+// maxCrosses bounds how many pairs of a secret and a host are tried.
+const maxCrosses = 24
+
+// crosses are the secrets, each with the allowed hosts that the policy does not inject
+// it at: the host without any secret first.
+func (p *phase) crosses(box boundary.Box) []probes.Cross {
+	r := p.r.roles
+	var out []probes.Cross
+	add := func(of parts.Injected, t probes.Target) {
+		s := p.secretFacts(of)
+		t.Addr = p.led(box, t.Host, t.Addr)
+		out = append(out, probes.Cross{Target: t, Header: s.Header + ": " + s.Value, Placeholder: s.Placeholder})
+	}
+	bound := func(secret, host string) bool {
+		return slices.ContainsFunc(r.injected, func(i parts.Injected) bool {
+			return i.Setting.Secret == secret && i.Sample.Request.Host.String() == host
+		})
+	}
+	var seen []string
+	for _, of := range r.injected {
+		if slices.Contains(seen, of.Setting.Secret) {
+			continue
+		}
+		seen = append(seen, of.Setting.Secret)
+		if r.beside != nil {
+			t := target(r.beside.Request)
+			t.Write = r.sideWrite
+			add(of, t)
+		}
+		for _, q := range append(p.r.letBeside(), requests(r.parts.Hosts)...) {
+			if bound(of.Setting.Secret, q.Host.String()) || r.beside != nil && r.beside.Request.Host == q.Host || len(out) >= maxCrosses {
+				continue
+			}
+			add(of, target(q))
+		}
+	}
+	return out
+}
+
+func requests(list []policy.Sample) (out []policy.Request) {
+	for _, s := range list {
+		out = append(out, s.Request)
+	}
+	return out
 }
 
 // modelFacts is how the model is reached: by its fixed name, with the run's own

@@ -294,7 +294,7 @@ func (p *phase) plantOutside(o plant.Outside) error {
 		return nil
 	}
 	self := p.r.self("hold")
-	cmd := exec.Command(self[0], self[1:]...)
+	cmd := exec.Command(self[0], append(self[1:], o.Args...)...)
 	cmd.Env = o.Env
 	stdin, err := cmd.StdinPipe() // it ends when this process does
 	if err != nil {

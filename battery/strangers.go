@@ -3,6 +3,7 @@ package battery
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 
 	"github.com/wallproof/wallproof/battery/boundary"
@@ -66,6 +67,26 @@ func (r *run) strangers(lets []proxy.Let) []probes.Target {
 	}
 	for _, name := range drops {
 		add("https", name, 443, "GET", "/")
+	}
+	return out
+}
+
+// maxLetBeside bounds letBeside.
+const maxLetBeside = 8
+
+// letBeside are requests that the proxy, by its own account, knows of and that the policy
+// allows, but not at a host that stands in it: below a wildcard.
+func (r *run) letBeside() (out []policy.Request) {
+	known := func(h host.Host) bool {
+		return slices.ContainsFunc(r.roles.parts.Hosts, func(s policy.Sample) bool { return s.Request.Host == h }) ||
+			slices.ContainsFunc(r.roles.injected, func(i parts.Injected) bool { return i.Sample.Request.Host == h })
+	}
+	for _, l := range r.attack.lets {
+		h, err := host.Parse(l.Host)
+		q := policy.Request{Scheme: l.Scheme, Host: h, Port: l.Port, Method: l.Method, Path: l.Path}
+		if err == nil && len(out) < maxLetBeside && !known(h) && r.evaluator.Request(q).Allowed() {
+			out = append(out, q)
+		}
 	}
 	return out
 }

@@ -25,7 +25,7 @@ type Facts struct {
 	Outside  Outside  `json:"outside"`  // the world beyond the wall
 	Names    Names    `json:"names"`    // names that resolve to addresses of interest
 	Allowed  Target   `json:"allowed"`  // a host that the policy lets through
-	Beside   Target   `json:"beside"`   // one that no secret is for
+	Crosses  []Cross  `json:"crosses"`  // secrets, each with an allowed host that it is not for
 	Blocked  Blocked  `json:"blocked"`  // things beside it that the policy refuses
 	Injected Secret   `json:"injected"` // a secret that the proxy holds for a host
 	Other    Secret   `json:"other"`    // a second one, for another host
@@ -116,6 +116,13 @@ type Target struct {
 
 	// Wildcard is a domain below which every name is allowed, "" if none.
 	Wildcard string `json:"wildcard,omitempty"`
+}
+
+// Cross is an allowed host, and what stands for a secret that is not for it.
+type Cross struct {
+	Target
+	Header      string `json:"header"` // the whole field that carries it, e.g. "Authorization: Bearer <placeholder>"
+	Placeholder string `json:"placeholder"`
 }
 
 // Blocked is what the policy refuses close to what it allows.

@@ -5,6 +5,7 @@ package breaks
 import (
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -107,5 +108,58 @@ func TestPoliciesAndShapes(t *testing.T) {
 		if a, b := draw(), draw(); a == b || len(a) < 20 {
 			t.Errorf("%s: %q and %q", name, a, b)
 		}
+	}
+}
+
+// TestEveryTechniqueHasABreak: every technique is named by a seeded break, or by the
+// documentation with the reason why none can make it fire.
+func TestEveryTechniqueHasABreak(t *testing.T) {
+	named := map[string]bool{}
+	files, err := filepath.Glob(filepath.Join(folder, "*.yaml"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no breaks: %v", err)
+	}
+	for _, path := range files {
+		data, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := Parse(path, data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if b.Expect == ExpectNothingBlocked { // it makes nothing fire
+			continue
+		}
+		for _, id := range b.CaughtBy {
+			named[id] = true
+		}
+	}
+	docs, err := os.ReadFile("../../docs/breaks.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, table, ok := strings.Cut(string(docs), "\n## Techniques that no break makes fire\n")
+	if !ok {
+		t.Fatal("docs/breaks.md has no such section")
+	}
+	excused := map[string]bool{}
+	for line := range strings.Lines(table) {
+		cells := strings.Split(line, "|")
+		if len(cells) < 3 {
+			continue
+		}
+		for _, id := range regexp.MustCompile("`([A-Z]+-[A-Z0-9-]+)`").FindAllStringSubmatch(cells[1], -1) {
+			excused[id[1]] = true
+		}
+	}
+	for _, tech := range catalog.All() {
+		if named[tech.ID] == excused[tech.ID] {
+			t.Errorf("%s: named by a break %v, excused by docs/breaks.md %v: want one of the two", tech.ID, named[tech.ID], excused[tech.ID])
+		}
+		delete(excused, tech.ID)
+	}
+	if len(excused) > 0 {
+		t.Errorf("docs/breaks.md excuses what the catalogue does not have: %v", excused)
 	}
 }

@@ -402,7 +402,15 @@ func driver(b *Break, h *battery.Breaks) error {
 	if len(b.With) == 0 {
 		return errors.New("driver needs something to get wrong")
 	}
+	if len(b.With) == 1 && len(h.Sandbox.HostNamespaces) > 0 && empty(h.Sandbox.HostNamespaces) {
+		return errors.New("hostNamespaces uts and cgroup: the host's name and the names of its control groups are all that is shared, and nothing inside may change them: it opens no hole")
+	}
 	return h.Sandbox.Check()
+}
+
+// empty reports whether nothing of anybody's is in the namespaces.
+func empty(namespaces []string) bool {
+	return !slices.ContainsFunc(namespaces, func(ns string) bool { return ns != "uts" && ns != "cgroup" })
 }
 
 // random has sandboxes restored from one snapshot draw the same bytes.
@@ -435,6 +443,9 @@ func namespace(b *Break, h *battery.Breaks) error {
 	}
 	if len(p.Share) == 0 {
 		return errors.New("namespace needs share")
+	}
+	if empty(p.Share) {
+		return errors.New("share uts: the neighbour's name is all that is shared, and nothing inside may change it: it opens no hole")
 	}
 	h.Share = p.Share
 	return nil

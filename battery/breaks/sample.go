@@ -64,11 +64,14 @@ func (s *sampler) public() string {
 	for slices.Contains([]int{10, 100, 127, 169, 172, 192, 198, 203}, first) {
 		first = 1 + s.IntN(223)
 	}
+	if s.IntN(4) == 0 { // beside the ranges that are not public
+		return fmt.Sprintf("%s.%d.%d/%d", pick(s, "100.1", "100.128", "172.15", "172.32", "192.167", "192.169", "198.17", "198.20", "203.1", "169.253", "169.255", "11.0", "9.255"), s.IntN(256), s.IntN(256), 17+s.IntN(16))
+	}
 	return fmt.Sprintf("%d.%d.%d.%d/%d", first, s.IntN(256), s.IntN(256), s.IntN(256), 8+s.IntN(25))
 }
 
 func (s *sampler) public6() string {
-	return fmt.Sprintf("%s:%x:%x::%x/%d", pick(s, "2600", "2a00", "2c0f", "2403", "2801", "2a0e"), 1+s.IntN(0xfffe), 1+s.IntN(0xfffe), s.IntN(0xffff), 8+s.IntN(121))
+	return fmt.Sprintf("%s:%x:%x::%x/%d", pick(s, "2600", "2a00", "2c0f", "2403", "2801", "2a0e", "2001", "2003", "2610", "2a10", "3000", "3fff"), 1+s.IntN(0xfffe), 1+s.IntN(0xfffe), s.IntN(0xffff), 8+s.IntN(121))
 }
 
 // ports are one port, one range, or several of both.
@@ -163,6 +166,19 @@ var samples = []struct {
 			ports = pick(s, "", s.ports())
 		}
 		return doc("filter-accept", fmt.Sprintf("cidr: %q, proto: %s%s", cidr, w[1], ports), caught(w[2]))
+	}},
+	{"filter-private-icmp", func(s *sampler) string {
+		cidr, _ := s.private()
+		proto := "icmp"
+		if strings.Contains(cidr, ":") {
+			proto = "icmpv6"
+		}
+		return doc("filter-accept", fmt.Sprintf("cidr: %q, proto: %s", cidr, proto), caught("NET-FILTER"))
+	}},
+	{"filter-special", func(s *sampler) string { // neither public nor anybody's
+		cidr := pick(s, "192.0.0.0/29", fmt.Sprintf("198.51.100.%d/32", 1+s.IntN(254)), "203.0.113.64/26", fmt.Sprintf("240.%d.0.0/16", s.IntN(256)), "192.88.99.1/32", "64:ff9b::/96", "2002::/16",
+			fmt.Sprintf("2001:db8:%x::/48", 0x100+s.IntN(0xf00)), "100::/64")
+		return doc("filter-accept", fmt.Sprintf("cidr: %q", cidr)+s.proto(), caught("NET-FILTER"))
 	}},
 	{"filter-private-udp", func(s *sampler) string {
 		cidr, _ := s.private()
@@ -271,6 +287,14 @@ var samples = []struct {
 	{"file-prior", func(s *sampler) string {
 		return leakDoc("file: "+s.path()+", secret: prior, sandbox: "+pick(s, "fresh", "restored"), "SNP-EVERY-FILE")
 	}},
+	{"file-oddly-named", func(s *sampler) string {
+		name := pick(s, s.word()+" "+s.word(), "-"+s.word(), s.word()+"\\x", "'"+s.word()+"'", "\u00fc"+s.word(), strings.ToUpper(s.word())+".TXT", "..."+s.word(), strings.Repeat(s.word(), 20))
+		return leakDoc(fmt.Sprintf("file: %q, secret: host, mode: %d", pick(s, "/opt/", "/", "/usr/lib/", "/var/lib/x/y/z/", "/boot/", "/lib/")+name, pick(s, 0o400, 0o600, 0o444, 0o100, 0o777)), "ENV-FILES")
+	}},
+	{"host-namespaces", func(s *sampler) string {
+		w := pick(s, [2]string{"pid", "ENV-ENVIRON"}, [2]string{"pid", "ENV-TASKS"}, [2]string{"pid", "ENV-ROOT"}, [2]string{"pid, uts", "ENV-CMDLINE"}, [2]string{"ipc", "TEN-SYSV"}, [2]string{"cgroup, ipc", "TEN-SYSV"})
+		return doc("driver", "hostNamespaces: ["+w[0]+"]", "driver: runc-bare", caught(w[1]))
+	}},
 	{"deleted", func(s *sampler) string { return leakDoc("deleted-file: "+s.path()+", secret: host", "ENV-DESCRIPTORS") }},
 	{"process-arguments", func(s *sampler) string {
 		return leakDoc(fmt.Sprintf("process: %s, arguments: [%q], secret: host", s.word(), pick(s, "--"+s.word()+"={}", "{}", "-p{}")), "ENV-CMDLINE")
@@ -348,9 +372,15 @@ var samples = []struct {
 		w := pick(s, [2]string{"169.254.169.254/32", "IMD-AWS-V1"}, [2]string{"169.254.169.254/32", "IMD-AZURE"}, [2]string{"100.100.100.200/32", "IMD-ALIBABA"}, [2]string{"168.63.129.16/32", "IMD-AZURE-WIRE"}, [2]string{"169.254.170.2/32", "IMD-ECS"}, [2]string{"fd00:ec2::254/128", "IMD-AWS-V2"})
 		return doc("policy", fmt.Sprintf("add: {allow: [{cidr: %q, ports: [80]}]}", w[0]), caught(w[1]))
 	}},
-	{"policy-injection", func(s *sampler) string {
-		return doc("policy", "set: {secrets: [{name: API_TOKEN, from: {env: API_TOKEN}, inject: [{host: api.wallproof-demo.example, as: bearer}, {host: pages.wallproof-demo.example"+
-			", as: bearer}]}, {name: SEARCH_KEY, from: {env: SEARCH_KEY}, inject: [{host: search.wallproof-demo.example, as: header, header: X-Api-Key}]}]}", caught("TOK-CROSS"))
+	{"policy-injection", func(s *sampler) string { // one of the secrets at one host more
+		api, search := "{host: api.wallproof-demo.example, as: bearer}", "{host: search.wallproof-demo.example, as: header, header: X-Api-Key}"
+		other := pick(s, "pages.wallproof-demo.example", s.word()+".packages.wallproof-demo.example", "\"*.packages.wallproof-demo.example\"")
+		if s.IntN(2) == 0 {
+			api += ", {host: " + other + ", as: bearer}"
+		} else {
+			search += ", {host: " + other + ", as: header, header: X-Api-Key}"
+		}
+		return doc("policy", "set: {secrets: [{name: API_TOKEN, from: {env: API_TOKEN}, inject: ["+api+"]}, {name: SEARCH_KEY, from: {env: SEARCH_KEY}, inject: ["+search+"]}]}", caught("TOK-CROSS"))
 	}},
 	{"policy-pushes", func(s *sampler) string {
 		w := pick(s, [2]string{"acme/app, push: [\"refs/heads/*\"]", "TOK-LEASE-REF"}, [2]string{"acme/app, push: [\"refs/heads/agent/*\"]}, {name: acme/wallproof-other, push: [\"refs/heads/*\"]", "TOK-LEASE-REPO"})
@@ -447,7 +477,7 @@ var samples = []struct {
 	}},
 	{"isolation", func(s *sampler) string {
 		w := pick(s, [3]string{"noSeccomp: true", "runc", "ENV-SECCOMP"}, [3]string{"newPrivileges: true", "runc", "ENV-NEW-PRIVS"}, [3]string{"newPrivileges: true", "gvisor", "ENV-NEW-PRIVS"}, [3]string{"noUserNamespace: true", "runc", "ENV-HOST-ROOT"},
-			[3]string{"makeDevices: true", "runc-bare", "ENV-MKNOD"}, [3]string{"devices: [/dev/" + pick(s, "kmsg", "mem", "vda") + "]", "runc-bare", "ENV-DEVICE-NODES"}, [3]string{"hostNamespaces: [pid]", "runc-bare", "ENV-ENVIRON"},
+			[3]string{"makeDevices: true", "runc-bare", "ENV-MKNOD"}, [3]string{"devices: [/dev/" + pick(s, "kmsg", "vda", "loop0", "loop-control", "ttyS0", "hwrng", "cpu_dma_latency") + "]", "runc-bare", "ENV-DEVICE-NODES"}, [3]string{"hostNamespaces: [pid]", "runc-bare", "ENV-ENVIRON"},
 			[3]string{"writable: [/proc/sys]", "runc-bare", "ENV-CORE-PATTERN"}, [3]string{"flags: [--net-raw]", "gvisor", "ENV-CAPABILITIES"})
 		return doc("driver", w[0], "driver: "+w[1], caught(w[2]))
 	}},

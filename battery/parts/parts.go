@@ -22,25 +22,29 @@ import (
 // MaxSamples bounds how many allow entries are looked at for a usable target.
 const MaxSamples = 256
 
+// MaxHosts bounds how many hosts a secret that is not for them is sent to.
+const MaxHosts = 12
+
 // OpenTarget is what is asked for where the policy names no host because it
 // allows the whole internet.
 const OpenTarget = "www.wallproof-world.example"
 
 // Parts are what hosts and requests of a policy the battery uses.
 type Parts struct {
-	Allowed     *policy.Sample // the allowed target, nil if there is none
-	Write       bool           // the target takes a request with a body
-	Beside      *policy.Sample // allowed, and no secret is for its host; nil if there is none
-	BesideWrite bool           // it takes a request with a body
-	Inspected   bool           // the proxy sees the requests to the target
-	Wildcard    string         // a domain below which every name is allowed, "" if none
-	Refused     Refused        // close to the target
-	Injected    []Injected     // one a host, in the evaluator's order
-	Lease       *policy.Lease  // the brokered repository, nil if there is none
-	Internet    bool           // addresses that no entry names are reachable
-	Private     bool           // an entry opens a private range
-	Metadata    bool           // an entry opens a metadata service
-	Model       string         // the model's host, "" if there is none
+	Allowed     *policy.Sample  // the allowed target, nil if there is none
+	Write       bool            // the target takes a request with a body
+	Beside      *policy.Sample  // allowed, and no secret is for its host; nil if there is none
+	BesideWrite bool            // it takes a request with a body
+	Hosts       []policy.Sample // allowed, one a host, at most MaxHosts
+	Inspected   bool            // the proxy sees the requests to the target
+	Wildcard    string          // a domain below which every name is allowed, "" if none
+	Refused     Refused         // close to the target
+	Injected    []Injected      // one a host, in the evaluator's order
+	Lease       *policy.Lease   // the brokered repository, nil if there is none
+	Internet    bool            // addresses that no entry names are reachable
+	Private     bool            // an entry opens a private range
+	Metadata    bool            // an entry opens a metadata service
+	Model       string          // the model's host, "" if there is none
 	// ModelRefused: the policy lets nobody ask the model's host but by the model's
 	// own route.
 	ModelRefused bool
@@ -105,6 +109,9 @@ func (t *Parts) target(e *policy.Evaluator) {
 		name := s.Request.Host.String()
 		if !slices.Contains(t.Names, name) {
 			t.Names = append(t.Names, name)
+			if len(t.Hosts) < MaxHosts {
+				t.Hosts = append(t.Hosts, s)
+			}
 		}
 		if domain, ok := strings.CutPrefix(s.Entry, "*."); ok && t.Wildcard == "" {
 			t.Wildcard, _, _ = strings.Cut(domain, "/")

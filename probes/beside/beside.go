@@ -47,6 +47,7 @@ func Run(ctx context.Context, plan *probes.Plan, r *probes.Runner, w *probes.Wri
 
 // runOn is Run with what tells the state of the ground.
 func runOn(ctx context.Context, plan *probes.Plan, r *probes.Runner, w *probes.Writer, ground func() []string) error {
+	given := limits()
 	p := start(plan.Program)
 	p.wait(ctx, settle)
 	if err := r.Run(ctx, plan, w); err != nil {
@@ -55,6 +56,9 @@ func runOn(ctx context.Context, plan *probes.Plan, r *probes.Runner, w *probes.W
 	}
 	p.wait(ctx, time.Until(p.began.Add(least)))
 	disturbed := ground()
+	if limits() != given {
+		disturbed = append(disturbed, "somebody has changed what the probe may use")
+	}
 	disturbed = append(disturbed, p.end()...)
 	return w.Write(report(plan.Program.Nonce, p, disturbed))
 }

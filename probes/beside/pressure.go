@@ -27,6 +27,18 @@ const (
 	room          = 1 << 20         // bytes that can still be written
 )
 
+// limited are what a process may be limited in from outside, by whoever has its user
+// (prlimit(2)).
+var limited = [...]int{unix.RLIMIT_NOFILE, unix.RLIMIT_NPROC, unix.RLIMIT_FSIZE, unix.RLIMIT_AS, unix.RLIMIT_DATA, unix.RLIMIT_STACK, unix.RLIMIT_CPU, unix.RLIMIT_MEMLOCK}
+
+// limits are this process's own.
+func limits() (out [len(limited)]unix.Rlimit) {
+	for i, what := range limited {
+		_ = unix.Prlimit(0, what, nil, &out[i]) // what cannot be read stays zero, both times
+	}
+	return out
+}
+
 // pressure tells what there is no more of in the sandbox.
 func pressure() (out []string) {
 	full := ""

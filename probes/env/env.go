@@ -2,7 +2,10 @@
 // sandbox that belongs to its host. What each one means is in probes/catalog.
 package env
 
-import "github.com/wallproof/wallproof/probes"
+import (
+	"github.com/wallproof/wallproof/probes"
+	"github.com/wallproof/wallproof/probes/kit"
+)
 
 // Attempts returns the attempts of this vector by technique id.
 func Attempts() map[string]probes.Attempt {
@@ -19,15 +22,15 @@ func Attempts() map[string]probes.Attempt {
 		"ENV-MOUNTS":          mounts,
 		"ENV-DEVICES":         devices,
 		"ENV-ORCHESTRATOR":    orchestrator,
-		"ENV-SERVICE-ACCOUNT": serviceAccounts,
-		"ENV-SYSTEM":          globs(systemFiles...),
-		"ENV-PROFILE":         globs(profileFiles...),
-		"ENV-CLOUD-INIT":      globs(cloudFiles...),
-		"ENV-APP":             applications,
-		"ENV-BACKUPS":         globs(backupFiles...),
-		"ENV-LOGS":            trees("/var/log"),
-		"ENV-JOBS":            trees("/var/spool", "/etc/cron.d", "/var/mail", "/etc/crontab"),
-		"ENV-RUN":             trees("/run"),
+		"ENV-SERVICE-ACCOUNT": kit.OrLike(serviceAccounts, `/secrets?/|service[-_]?account|/token$`),
+		"ENV-SYSTEM":          kit.OrLike(globs(systemFiles...), `^/(etc|boot|usr/local/etc|var/lib/(kubelet|rancher|docker|containerd|etcd|private|sss|dhcp|NetworkManager))/`),
+		"ENV-PROFILE":         kit.OrLike(globs(profileFiles...), `(profile|rc|env|environment|login|logout|\.service|\.sh)$|/(default|sysconfig|credentials|environment\.d|profile\.d)/|\.d/[^/]*\.conf$`),
+		"ENV-CLOUD-INIT":      kit.OrLike(globs(cloudFiles...), `(?i)/[^/]*(cloud|waagent|user-?data|meta-?data|vendor-?data|ec2|azure|google|ovf-?env|config-?drive)[^/]*`),
+		"ENV-APP":             kit.OrLike(applications, `^/(app|opt|srv|config|workspace|data|usr/(src|local|share)|var/(www|lib))/|^/home/[^/]+/[^.]`),
+		"ENV-BACKUPS":         kit.OrLike(globs(backupFiles...), `(?i)(~|\.(bak|backup|bkp|old|orig|save|prev|copy|dump|dmp|sql|tar|tgz|tbz2?|txz|gz|bz2|xz|zst|zip|7z|rar|swp))([.-]?\d+)?$|/[^/]*back-?ups?[^/]*(/|$)`),
+		"ENV-LOGS":            kit.OrLike(trees("/var/log"), `(?i)/logs?/|\.(log|journal|out|err)([.-][^/]*)?$`),
+		"ENV-JOBS":            kit.OrLike(trees("/var/spool", "/etc/cron.d", "/var/mail", "/etc/crontab"), `(?i)/[^/]*(cron|crontab)[^/]*(/|$)|/(spool|mail|mqueue|at|atjobs)/|\.timer$`),
+		"ENV-RUN":             kit.OrLike(trees("/run"), `^/(var/)?(run|lock)/`),
 		"ENV-KEY-SHAPES":      keyShapes,
 
 		"ENV-INHERITED":    inherited,

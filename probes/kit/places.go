@@ -64,8 +64,9 @@ func unescape(s string) string {
 }
 
 // HostPlaces are where files of a host that matter lie, below its root.
-var HostPlaces = []string{"root", "home", "etc", "run/wallproof*", "run/secrets", "var/lib/wallproof*", "var/run/wallproof*", "var/lib/kubelet",
-	"tmp/wallproof*", "var/tmp/wallproof*", "srv", "mnt", "host"}
+// Those that are large come last: a search has bounds.
+var HostPlaces = []string{"run/wallproof*", "run/secrets", "var/lib/wallproof/runs/*/*/host", "var/lib/wallproof*", "var/run/wallproof*", "tmp/wallproof*", "var/tmp/wallproof*", "root", "home",
+	"etc", "var/lib/kubelet", "srv", "mnt", "host"}
 
 // Under looks at the places of a host below a folder.
 func (s *Search) Under(root string) {

@@ -8,8 +8,9 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
-	"sync"
+	"time"
 
 	"github.com/wallproof/wallproof/attest/manifest"
 	"github.com/wallproof/wallproof/probes"
@@ -44,6 +45,23 @@ type Search struct {
 	maxBytes, maxDeep int64
 	memory            int64 // of memory
 	last              error // why the last place could not be read
+	// places are the files in which something was found, where that is asked for, and at
+	// is the one that is being looked at.
+	places map[string][]string
+	at     string
+}
+
+// maxPlaces bounds how many files are noted in which something was found.
+const maxPlaces = 4096
+
+// note notes what was found, and where.
+func (s *Search) note(digests []string) {
+	for _, d := range digests {
+		s.found[d] = true
+	}
+	if s.places != nil && s.at != "" && len(digests) > 0 && len(s.places) < maxPlaces {
+		s.places[s.at] = append(s.places[s.at], digests...)
+	}
 }
 
 type fileID struct{ dev, ino uint64 }
@@ -61,17 +79,13 @@ func NewSearch(ctx context.Context, env *probes.Env) *Search {
 func (s *Search) Bytes(b []byte) {
 	s.read++
 	s.bytes += int64(len(b))
-	for _, d := range canary.Find(b) {
-		s.found[d] = true
-	}
+	s.note(canary.Find(b))
 }
 
 // bulk looks at memory, in which only canaries as they are are found.
 func (s *Search) bulk(b []byte) {
 	s.memory += int64(len(b))
-	for _, d := range canary.FindPlain(b) {
-		s.found[d] = true
-	}
+	s.note(canary.FindPlain(b))
 }
 
 // Done reports whether the search has to end.
@@ -84,6 +98,8 @@ func (s *Search) File(path string) {
 	if s.Done() || s.skipped(path) {
 		return
 	}
+	s.at = path
+	defer func() { s.at = "" }()
 	if target, err := os.Readlink(path); err == nil {
 		s.Bytes([]byte(target))
 	}
@@ -109,9 +125,7 @@ func (s *Search) File(path string) {
 	if s.maxDeep > 0 && s.bytes > s.maxDeep {
 		s.read++
 		s.bytes += int64(len(b))
-		for _, d := range canary.FindPlain(b) {
-			s.found[d] = true
-		}
+		s.note(canary.FindPlain(b))
 		return
 	}
 	s.Bytes(b[:min(len(b), maxSearchHead)])
@@ -192,37 +206,92 @@ const (
 var likely = []string{"/root", "/home", "/workspace", "/etc", "/run", "/tmp", "/var", "/srv", "/opt", "/app", "/mnt", "/media", "/data"}
 
 // every is what Everything found in this process: several attempts ask, and the
-// files are the same.
-var every struct {
-	sync.Mutex
-	done   bool
-	result *Search
-}
+// files are the same. Whoever holds turn may look.
+var every = struct {
+	turn   chan struct{}
+	result *Search // nil until everything was looked at
+}{turn: make(chan struct{}, 1)}
 
 // Everything looks at all files of the root and of what is mounted in it: in every
 // encoding as far as a bound goes, mounts and likely folders first, and after that
 // for what stands there as it is.
 func (s *Search) Everything() {
-	every.Lock()
-	defer every.Unlock()
-	if !every.done {
-		s.maxRead, s.maxBytes, s.maxDeep, s.maxDepth = maxEveryFile, maxEveryBytes, maxEveryDeep, maxEveryDepth
-		for _, m := range Mounts() {
-			if info, err := os.Stat(m.Point); err == nil && !info.IsDir() {
-				s.File(m.Point)
-			} else {
-				s.Tree(m.Point)
-			}
-		}
-		for _, root := range likely {
-			s.Tree(root)
-		}
-		s.Tree("/")
-		every.done, every.result = s.ctx.Err() == nil, s
+	all := s.everyFile()
+	if all == nil {
 		return
 	}
-	maps.Copy(s.found, every.result.found)
-	s.read, s.denied, s.bytes, s.memory = every.result.read, every.result.denied, every.result.bytes, every.result.memory
+	maps.Copy(s.found, all.found)
+	s.read, s.denied, s.bytes, s.memory = all.read, all.denied, all.bytes, all.memory
+}
+
+// OrLike is an attempt that looks in the places where something usually lies and, where
+// nothing was found there, for files of its kind wherever they lie: in all that
+// Everything looks at, those whose path matches. It leaves a part of its time: that not
+// everything could be looked at is for the attempt to say that is about everything.
+func OrLike(usual probes.Attempt, kind string) probes.Attempt {
+	match := regexp.MustCompile(kind)
+	return func(ctx context.Context, env *probes.Env) manifest.Observation {
+		o := usual(ctx, env)
+		if o.Sign != manifest.SignAbsent {
+			return o
+		}
+		if end, ok := ctx.Deadline(); ok {
+			var cancel context.CancelFunc
+			ctx, cancel = context.WithDeadline(ctx, end.Add(-time.Until(end)/3))
+			defer cancel()
+		}
+		s := NewSearch(ctx, env)
+		all := s.everyFile()
+		if all == nil {
+			return o
+		}
+		for path, digests := range all.places {
+			if match.MatchString(path) {
+				s.read++
+				s.note(digests)
+			}
+		}
+		if len(s.found) == 0 {
+			return o
+		}
+		return s.Observation()
+	}
+}
+
+// everyFile is the search of everything, which the first who asks makes. Where its time
+// ended before all was looked at it is made again for the next; it is nil for who got no
+// turn.
+func (s *Search) everyFile() *Search {
+	select {
+	case every.turn <- struct{}{}:
+	case <-s.ctx.Done():
+		return nil
+	}
+	defer func() { <-every.turn }()
+	if every.result != nil {
+		return every.result
+	}
+	all := &Search{ctx: s.ctx, skip: s.skip, found: map[string]bool{}, seen: map[fileID]bool{}, places: map[string][]string{}}
+	all.walkEverything()
+	if s.ctx.Err() == nil {
+		every.result = all
+	}
+	return all
+}
+
+func (s *Search) walkEverything() {
+	s.maxRead, s.maxBytes, s.maxDeep, s.maxDepth = maxEveryFile, maxEveryBytes, maxEveryDeep, maxEveryDepth
+	for _, m := range Mounts() {
+		if info, err := os.Stat(m.Point); err == nil && !info.IsDir() {
+			s.File(m.Point)
+		} else {
+			s.Tree(m.Point)
+		}
+	}
+	for _, root := range likely {
+		s.Tree(root)
+	}
+	s.Tree("/")
 }
 
 // Glob looks at the files that match any of the patterns.
@@ -237,9 +306,9 @@ func (s *Search) Glob(patterns ...string) {
 
 // name looks at a file's name: it can hold data as well.
 func (s *Search) name(path string) {
-	for _, d := range canary.FindPlain([]byte(strings.ToLower(path))) {
-		s.found[d] = true
-	}
+	s.at = path
+	s.note(canary.FindPlain([]byte(strings.ToLower(path))))
+	s.at = ""
 }
 
 func (s *Search) skipped(path string) bool {

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/wallproof/wallproof/attest/manifest"
 	"github.com/wallproof/wallproof/probes"
@@ -69,6 +70,55 @@ func contains(list []string, s string) bool {
 		}
 	}
 	return false
+}
+
+// TestOrLike: a kind of file is found wherever it lies, and counts for its kind alone.
+func TestOrLike(t *testing.T) {
+	before := every.result
+	defer func() { every.result = before }()
+	every.result = &Search{places: map[string][]string{"/srv/a/dump.sql": {"one"}, "/srv/a/main.c": {"two"}}}
+	sign := func(s string) probes.Attempt {
+		return func(context.Context, *probes.Env) manifest.Observation {
+			return manifest.Observation{Sign: s, Detail: "usual"}
+		}
+	}
+	for _, tt := range []struct {
+		usual string
+		kind  string
+		want  string
+		found []string
+	}{
+		{manifest.SignAbsent, `\.sql$`, manifest.SignReached, []string{"one"}},
+		{manifest.SignAbsent, `\.bak$`, manifest.SignAbsent, nil},
+		{manifest.SignReached, `\.sql$`, manifest.SignReached, nil}, // found in its usual place
+		{manifest.SignTimeout, `\.sql$`, manifest.SignTimeout, nil},
+	} {
+		o := OrLike(sign(tt.usual), tt.kind)(t.Context(), testEnv("default"))
+		if o.Sign != tt.want || !slices.Equal(o.Obtained, tt.found) {
+			t.Errorf("%s, %s: %+v, want %s with %v", tt.usual, tt.kind, o, tt.want, tt.found)
+		}
+	}
+	every.turn <- struct{}{} // somebody looks and does not come to an end
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Millisecond)
+	defer cancel()
+	if o := OrLike(sign(manifest.SignAbsent), `\.sql$`)(ctx, testEnv("default")); o.Sign != manifest.SignAbsent {
+		t.Errorf("without a turn: %+v", o)
+	}
+	<-every.turn
+}
+
+// TestPlaces: of what is found, it is known where.
+func TestPlaces(t *testing.T) {
+	root := t.TempDir()
+	path := write(t, filepath.Join(root, "a/b"), "token "+made("file"))
+	named := filepath.Join(root, made("name"))
+	write(t, named, "nothing")
+	s := NewSearch(t.Context(), testEnv("default"))
+	s.places = map[string][]string{}
+	s.Tree(root)
+	if !slices.Contains(s.places[path], canary.Digest(made("file"))) || !slices.Contains(s.places[named], canary.Digest(made("name"))) || len(s.places) != 2 {
+		t.Errorf("places %v", s.places)
+	}
 }
 
 func TestSearchEnds(t *testing.T) {

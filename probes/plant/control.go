@@ -50,6 +50,7 @@ func Attack(c Canaries) Planting {
 		Prior:  Place{Env: []string{"PRIOR_TOKEN=" + c.Prior}, Seed: &prior},
 		Host: Outside{
 			Env:   []string{"WALLPROOF_HOST_TOKEN=" + c.HostEnv},
+			Args:  []string{"--token", c.HostEnv},
 			Files: note("root/secret.txt", c.HostFile),
 		},
 	}

@@ -71,6 +71,7 @@ type Mount struct {
 // Outside is what stands on the host.
 type Outside struct {
 	Env   []string // environment of a process of the host that holds it for the whole phase
+	Args  []string // its arguments
 	Files []File   // with paths relative to a folder of the run that no sandbox mounts
 }
 

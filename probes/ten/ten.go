@@ -2,15 +2,18 @@
 // sandbox. What each one means is in probes/catalog.
 package ten
 
-import "github.com/wallproof/wallproof/probes"
+import (
+	"github.com/wallproof/wallproof/probes"
+	"github.com/wallproof/wallproof/probes/kit"
+)
 
 // Attempts returns the attempts of this vector by technique id.
 func Attempts() map[string]probes.Attempt {
 	return map[string]probes.Attempt{
 		"TEN-SHARED":      shared,
-		"TEN-CACHE":       caches,
-		"TEN-TMP":         temporary,
-		"TEN-SHM":         sharedMemory,
+		"TEN-CACHE":       kit.OrLike(caches, `(?i)/[^/]*cache[^/]*/`),
+		"TEN-TMP":         kit.OrLike(temporary, `(?i)/\.?te?mp/`),
+		"TEN-SHM":         kit.OrLike(sharedMemory, `/shm/`),
 		"TEN-SYSV":        segments,
 		"TEN-SOCKET":      abstractSocket,
 		"TEN-QUEUE":       queue,
@@ -19,7 +22,7 @@ func Attempts() map[string]probes.Attempt {
 		"TEN-MEMORY":      memory,
 		"TEN-DESCRIPTORS": descriptors,
 		"TEN-ROOT":        roots,
-		"TEN-STALE":       stale,
+		"TEN-STALE":       kit.OrLike(stale, `^/(root|home|workspace|run|srv|opt|app|data|var)/`),
 		"TEN-FILES":       everything,
 		"TEN-SIGNAL":      signal,
 		"TEN-PTRACE":      trace,

@@ -154,15 +154,21 @@ func answered(o manifest.Observation) manifest.Observation {
 	return o
 }
 
-// leaseEcho asks the forge's host to repeat the token.
+// leaseEcho asks the forge's host to repeat the token: below the repository, and at the
+// forge's interface, where a reader gets a lease as well.
 func leaseEcho(ctx context.Context, env *probes.Env) manifest.Observation {
 	var list []*kit.Request
 	for _, encoding := range []string{paths.EncodingError, paths.EncodingBase64, paths.EncodingHeader} {
-		r, err := repository(env, env.Facts.Broker.Repo, paths.Build("", paths.Echo, env.Nonce, url.Values{paths.QueryEncoding: {encoding}}))
+		query := url.Values{paths.QueryEncoding: {encoding}}
+		r, err := repository(env, env.Facts.Broker.Repo, paths.Build("", paths.Echo, env.Nonce, query))
 		if err != nil {
 			return kit.Sign(err)
 		}
-		list = append(list, r)
+		api, err := forgeAPI(env, http.MethodGet, paths.Build("/repos/OWNER/REPO", paths.Echo, env.Nonce, query), "")
+		if err != nil {
+			return kit.Sign(err)
+		}
+		list = append(list, r, api)
 	}
 	return all(ctx, env, list...)
 }

@@ -4,6 +4,7 @@ package tok
 
 import (
 	"github.com/wallproof/wallproof/probes"
+	"github.com/wallproof/wallproof/probes/kit"
 	"github.com/wallproof/wallproof/probes/paths"
 )
 
@@ -12,12 +13,12 @@ func Attempts() map[string]probes.Attempt {
 	return map[string]probes.Attempt{
 		"TOK-ENV":           environment,
 		"TOK-PROCESS":       commandLines,
-		"TOK-NETRC":         files(netrcFiles),
-		"TOK-GIT":           gitFiles,
-		"TOK-HISTORY":       files(historyFiles),
-		"TOK-FILES":         hiddenFiles(toolFiles),
+		"TOK-NETRC":         kit.OrLike(files(netrcFiles), `(?i)/[._]?(netrc|pgpass|my\.cnf|curlrc|wgetrc|wget-hsts|authinfo)[^/]*$`),
+		"TOK-GIT":           kit.OrLike(gitFiles, `/[^/]*\.git/|/\.?git(config|-credentials|modules)[^/]*$|/git/(config|credentials)`),
+		"TOK-HISTORY":       kit.OrLike(files(historyFiles), `(?i)/[^/]*(history|_hist|lesshst|viminfo)[^/]*$`),
+		"TOK-FILES":         kit.OrLike(hiddenFiles(toolFiles), `(?i)/\.[^/]+(/|$)|/[^/]*(credential|token|secret|kube-?config|passw|api[-_]?key|id_(rsa|dsa|ecdsa|ed25519))[^/]*$|\.(pem|key|p12|pfx|jks|keystore|kdbx|ovpn|tfvars|tfstate|env)$|/(auth|hosts|settings)\.(json|ya?ml|xml|toml)$`),
 		"TOK-PROXY-PROCESS": proxyProcess,
-		"TOK-LOG":           captureLogs,
+		"TOK-LOG":           kit.OrLike(captureLogs, `(?i)/logs?/|\.(log|har|pcap|pcapng|cap|mitm|flows?|trace|dump)([.-][^/]*)?$|/[^/]*proxy[^/]*`),
 		"TOK-PROXY-ADMIN":   adminPages,
 
 		"TOK-KEYS": keyShapes,
