@@ -48,7 +48,7 @@ test: need-root core unit e2e ## everything that must pass
 unit:
 	go test ./...
 
-# The eight hostile programs wait for their bounds, and a halt has to last, so they have a target of their own.
+# The ten hostile programs wait for their bounds, and a halt has to last, so they have a target of their own.
 HOSTILE := ^(Test9HostileProgram|Test3HaltedRun|Test3EditedRun)$$
 
 e2e:
@@ -132,7 +132,7 @@ test-adapters: need-root build ## the battery against somebody else's proxy
 test-breaks: need-root core
 	go test -tags breaks -count 1 -run 'Break|Broken|Hook' ./battery/boundary ./policy/proxy
 	go test -tags breaks -count 1 ./battery/breaks
-	go test -tags "e2e breaks" -count 1 -timeout 15m -run '^Test9ModelUnderABreak$$' ./testdata/e2e
+	go test -tags "e2e breaks" -count 1 -timeout 15m -run '^Test9(Model|Hostile)UnderABreak$$' ./testdata/e2e
 
 test-load: ## a thousand connections, a hundred thousand requests through the proxy, no leak
 	go test -tags load -count 1 -timeout 15m -run Load ./policy/proxy

@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"time"
@@ -28,11 +29,24 @@ var hostileModes = map[string]func(){
 	"kill":    killAll,
 	"stop":    stopAll,
 	"endless": endless,
+	"limits":  limitAll,
+	"daemon":  daemonize,
+}
+
+// sly are what a program does that hides what it does: it disturbs nothing that can be
+// seen, and may for all that not get a wall called one that is none.
+var sly = map[string]func(){
+	"trace":   traceAll,
+	"rewrite": rewrite,
+	"pause":   pauseAll,
 }
 
 // actHostile does one of them.
 func actHostile(args []string) error {
 	mode := hostileModes[args[0]]
+	if mode == nil {
+		mode = sly[args[0]]
+	}
 	if mode == nil {
 		return fmt.Errorf("no hostile mode %q", args[0])
 	}
@@ -123,6 +137,77 @@ func endless() {
 	signal.Ignore(unix.SIGTERM, unix.SIGINT, unix.SIGHUP)
 	for {
 		time.Sleep(time.Second)
+	}
+}
+
+// limitAll takes the right to open anything from all other processes.
+func limitAll() {
+	for {
+		for _, pid := range others() {
+			_ = unix.Prlimit(pid, unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 3, Max: 3}, nil)
+		}
+	}
+}
+
+// daemonize ends at once and leaves behind, in a session of its own, what kills all
+// others.
+func daemonize() {
+	cmd := exec.Command("/proc/self/exe")
+	cmd.Args = []string{"/bin/" + actorName, "hostile", "kill"}
+	cmd.SysProcAttr = &unix.SysProcAttr{Setsid: true}
+	if cmd.Start() == nil {
+		os.Exit(0)
+	}
+}
+
+// traceAll takes hold of all other processes, reads and overwrites what of them it can,
+// and lets none of them go on.
+func traceAll() {
+	runtime.LockOSThread() // a tracer is a thread
+	buf := make([]byte, 4096)
+	for {
+		for _, pid := range others() {
+			_ = unix.PtraceAttach(pid)
+			if f, err := os.OpenFile(filepath.Join("/proc", strconv.Itoa(pid), "mem"), os.O_RDWR, 0); err == nil {
+				_, _ = f.ReadAt(buf, 0x400000)
+				_, _ = f.WriteAt(buf, 0xc000000000)
+				_ = f.Close()
+			}
+			_, _ = unix.ProcessVMReadv(pid, []unix.Iovec{{Base: &buf[0], Len: 4096}}, []unix.RemoteIovec{{Base: 0xc000000000, Len: 4096}}, 0)
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// rewrite changes every file by which a program finds its way: names, resolvers,
+// authorities, its own settings, and what lies where others write.
+func rewrite() {
+	text := []byte("192.0.2.1 " + strings.Repeat("x.example ", 100) + "\nnameserver 192.0.2.99\n")
+	for {
+		for _, path := range []string{"/etc/hosts", "/etc/resolv.conf", "/etc/nsswitch.conf", "/etc/gai.conf", "/etc/host.conf", "/etc/ssl/certs/ca-certificates.crt", "/etc/ld.so.preload",
+			"/etc/passwd", "/etc/services", "/etc/protocols", "/etc/localtime", "/.wallproof/wallproof-probe", "/proc/sys/net/ipv4/ip_local_port_range", "/proc/self/oom_score_adj"} {
+			_ = os.Remove(path)
+			_ = os.WriteFile(path, text, 0o777)
+		}
+		for _, path := range []string{"/tmp", "/var/tmp", "/dev/shm", "/run"} {
+			_ = os.Rename(path, path+".moved")
+			_ = os.Symlink("/proc/self/mem", path)
+			_ = unix.Mkfifo(path+"/fifo", 0o666)
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
+// pauseAll stops all others and lets them go on, so that nothing happens when it was
+// meant to.
+func pauseAll() {
+	for {
+		for _, signal := range []unix.Signal{unix.SIGSTOP, unix.SIGCONT} {
+			for _, pid := range others() {
+				_ = unix.Kill(pid, signal)
+			}
+			time.Sleep(20 * time.Millisecond)
+		}
 	}
 }
 
