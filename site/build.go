@@ -34,7 +34,12 @@ func Build(ctx context.Context, in Input, outDir string) (res Result, err error)
 	if len(in.Packets) > manyPackets {
 		// A large site makes much short-lived garbage. It is collected when there is
 		// much of it, and sooner only as memory nears the limit.
-		defer debug.SetGCPercent(debug.SetGCPercent(800))
+		// A rebuild makes little: new memory costs it more than collecting does.
+		percent := 800
+		if in.Cache != "" && exists(in.Cache) {
+			percent = 200
+		}
+		defer debug.SetGCPercent(debug.SetGCPercent(percent))
 		defer debug.SetMemoryLimit(debug.SetMemoryLimit(softMemory))
 	}
 	b, err := newBuilder(in, outDir)

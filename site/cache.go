@@ -12,6 +12,7 @@ import (
 	"io/fs"
 	"os"
 	"slices"
+	"strconv"
 	"sync"
 	"time"
 
@@ -23,6 +24,9 @@ import (
 
 // cacheSchema names the format; a cache of another one is ignored.
 const cacheSchema = "wallproof.site-cache/v3"
+
+// cachedBytes is what a packet takes in a cache, about.
+const cachedBytes = 1400
 
 // maxCacheBytes bounds a cache that is read.
 const maxCacheBytes = 256 << 20
@@ -102,9 +106,17 @@ func (c *cache) encode(path string) error {
 	if path == "" {
 		return nil
 	}
-	b, err := json.Marshal(c.next)
-	if err != nil {
-		return fmt.Errorf("site: cache: %w", err)
+	b := make([]byte, 0, cachedBytes*len(c.next))
+	for _, key := range sortedKeys(c.next) {
+		one, err := json.Marshal(c.next[key])
+		if err != nil {
+			return fmt.Errorf("site: cache: %w", err)
+		}
+		if len(b) > 0 {
+			b = append(b, ',')
+		}
+		b = strconv.AppendQuote(b, key) // hexadecimal digits
+		b = append(append(b, ':'), one...)
 	}
 	c.encoded = b
 	return nil
@@ -121,10 +133,10 @@ func (c *cache) save(path, place string) error {
 		time.Sleep(settle)
 		ended = kernelTime(place)
 	}
-	head := fmt.Appendf(nil, `{"schema":%q,"ended":%d,"packets":`, cacheSchema, ended)
+	head := fmt.Appendf(nil, `{"schema":%q,"ended":%d,"packets":{`, cacheSchema, ended)
 	err := mkdirFor(path)
 	if err == nil {
-		err = os.WriteFile(path+".new", slices.Concat(head, c.encoded, []byte("}")), 0o600)
+		err = writeParts(path+".new", head, c.encoded, []byte("}}"))
 	}
 	if err == nil {
 		err = os.Rename(path+".new", path)
@@ -133,6 +145,20 @@ func (c *cache) save(path, place string) error {
 		return fmt.Errorf("site: cache: %w", err)
 	}
 	return nil
+}
+
+// writeParts writes a file that only its owner reads.
+func writeParts(path string, parts ...[]byte) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	for _, p := range parts {
+		if err == nil {
+			_, err = f.Write(p)
+		}
+	}
+	return errors.Join(err, f.Close())
 }
 
 func stampKey(stamp string) string {
