@@ -26,10 +26,11 @@ func (l *Live) Reader(src io.Reader) *Reader { return &Reader{src: src, live: l}
 type Reader struct {
 	src   io.Reader
 	live  *Live
-	buf   []byte  // nil until needed
+	buf   []byte  // nil until needed; it begins with what is looked at again
 	box   *[]byte // the pooled buffer behind buf, if it is one
 	ready int     // buf[out:ready] can be given out
 	out   int
+	keep  int // buf[keep:] is looked at again
 	end   int // buf[ready:end] is held back
 	err   error
 	found int64
@@ -65,21 +66,17 @@ func (r *Reader) fill() {
 		r.finish(red, err)
 		return
 	}
-	if red.Empty() {
-		r.ready = r.end
-		return
-	}
-	found, hold := red.mask(r.buf[:r.end], true)
+	found, e := red.mask(r.buf[:r.end], r.out, true)
 	r.found += int64(found)
-	r.ready = hold
+	r.ready, r.keep = e.hold, e.keep
 }
 
 func (r *Reader) finish(red *Redactor, err error) {
 	if err != io.EOF {
-		r.ready, r.end = 0, 0 // what is held back may be half a secret
+		r.ready, r.out, r.end = 0, 0, 0 // what is held back may be half a secret
 		return
 	}
-	found, cut := red.last(r.buf[:r.end])
+	found, cut := red.last(r.buf[:r.end], r.out)
 	r.found += int64(found + cut)
 	r.ready = r.end
 }
@@ -93,20 +90,28 @@ func (r *Redactor) Stream(b []byte, end bool) (found, hold int) {
 		return 0, len(b)
 	}
 	if end {
-		found, cut := r.last(b)
+		found, cut := r.last(b, 0)
 		return found + cut, len(b)
 	}
-	return r.mask(b, true)
+	found, e := r.mask(b, 0, true)
+	return found, e.keep
 }
 
 // last masks the end of a text, with the beginning of a secret that it may end in.
-func (r *Redactor) last(b []byte) (found, cut int) {
+func (r *Redactor) last(b []byte, seen int) (found, cut int) {
 	if r.Empty() {
 		return 0, 0
 	}
-	found, hold := r.mask(b, true)
-	if len(b)-hold >= minTail {
-		fill(b[hold:])
+	q := search{r: r, b: b, more: true}
+	q.run()
+	for _, sp := range q.spans {
+		if sp.end > seen {
+			sp.fill(b)
+			found++
+		}
+	}
+	if q.cut < len(b) {
+		span{start: q.cut, end: len(b)}.fill(b)
 		cut = 1
 	}
 	return found, cut
@@ -134,16 +139,16 @@ func (p *Pieces) Mask(r *Redactor, b []byte, end bool) (found, hold int) {
 	if k > 0 {
 		text = append(p.before[:k:k], b...)
 	}
-	found, hold = r.mask(text, true)
+	found, e := r.mask(text, k, true)
+	hold = e.hold
+	p.before = append([]byte(nil), text[e.keep:hold]...)
 	if end {
-		tail := append([]byte(nil), text[hold:]...)
-		if len(tail) >= minTail {
-			fill(text[hold:])
+		p.before = append([]byte(nil), text[e.keep:]...)
+		if e.cut < len(text) {
+			span{start: e.cut, end: len(text)}.fill(text)
 			found++
 		}
-		p.before, hold = tail, len(text)
-	} else if hold >= k {
-		p.before = nil
+		hold = len(text)
 	}
 	if k > 0 {
 		copy(b, text[k:])
@@ -158,9 +163,10 @@ func (r *Reader) makeRoom() {
 		r.box = buffers.Get().(*[]byte)
 		r.buf = *r.box
 	}
-	copy(r.buf, r.buf[r.ready:r.end])
-	r.end -= r.ready
-	r.ready, r.out = 0, 0
+	copy(r.buf, r.buf[r.keep:r.end])
+	r.end -= r.keep
+	r.out = r.ready - r.keep
+	r.ready, r.keep = r.out, 0
 	if r.end > len(r.buf)/2 {
 		bigger := make([]byte, 2*len(r.buf))
 		copy(bigger, r.buf[:r.end])
@@ -175,7 +181,7 @@ func (r *Reader) Close() {
 	if r.err == nil {
 		r.err = io.ErrClosedPipe
 	}
-	r.ready, r.end, r.out = 0, 0, 0
+	r.ready, r.end, r.out, r.keep = 0, 0, 0, 0
 	r.release()
 }
 
@@ -197,7 +203,8 @@ func (l *Live) Writer(dst io.Writer) *Writer { return &Writer{dst: dst, live: l}
 type Writer struct {
 	dst   io.Writer
 	live  *Live
-	buf   []byte // held back
+	buf   []byte // what is looked at again
+	out   int    // buf[out:] is held back
 	found int64
 }
 
@@ -210,25 +217,21 @@ func (w *Writer) Write(p []byte) (int, error) {
 		part := p[off:min(off+streamBuffer, len(p))]
 		off += len(part)
 		w.buf = append(w.buf, part...)
-		red := w.live.Get()
-		found, hold := 0, len(w.buf)
-		if !red.Empty() {
-			found, hold = red.mask(w.buf, true)
-		}
+		found, e := w.live.Get().mask(w.buf, w.out, true)
 		w.found += int64(found)
-		if _, err := w.dst.Write(w.buf[:hold]); err != nil {
+		if _, err := w.dst.Write(w.buf[w.out:e.hold]); err != nil {
 			return off, err
 		}
-		w.buf = append(w.buf[:0], w.buf[hold:]...)
+		w.buf, w.out = append(w.buf[:0], w.buf[e.keep:]...), e.hold-e.keep
 	}
 	return len(p), nil
 }
 
 // Close flushes what is held back.
 func (w *Writer) Close() error {
-	found, cut := w.live.Get().last(w.buf)
+	found, cut := w.live.Get().last(w.buf, w.out)
 	w.found += int64(found + cut)
-	_, err := w.dst.Write(w.buf)
-	w.buf = nil
+	_, err := w.dst.Write(w.buf[w.out:])
+	w.buf, w.out = nil, 0
 	return err
 }
