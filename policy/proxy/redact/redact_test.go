@@ -11,6 +11,8 @@ import (
 	"math/rand/v2"
 	"mime/quotedprintable"
 	"net/url"
+	"os"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -498,12 +500,29 @@ func benchBase64(n int) []byte {
 	return []byte(base64.StdEncoding.EncodeToString(raw))[:n]
 }
 
+// benchDocs is text as people write it: the project's own documentation.
+func benchDocs(b *testing.B, n int) []byte {
+	files, err := filepath.Glob("../../../docs/*.md")
+	if err != nil || len(files) == 0 {
+		b.Fatal("no documentation", err)
+	}
+	var text []byte
+	for i := 0; len(text) < n; i++ {
+		part, err := os.ReadFile(files[i%len(files)])
+		if err != nil {
+			b.Fatal(err)
+		}
+		text = append(text, part...)
+	}
+	return text[:n]
+}
+
 func BenchmarkMask(b *testing.B) {
-	texts := map[string][]byte{"text": benchText(1 << 20), "base64": benchBase64(1 << 20)}
+	texts := map[string][]byte{"text": benchText(1 << 20), "base64": benchBase64(1 << 20), "docs": benchDocs(b, 1<<20)}
 	for _, c := range []struct {
 		n, size int
 		text    string
-	}{{1, 40, "text"}, {100, 40, "text"}, {1000, 40, "text"}, {10000, 40, "text"}, {10000, 40, "base64"}, {10000, 16, "text"}, {10000, 16, "base64"}, {1000, 8, "text"}} {
+	}{{1, 40, "text"}, {100, 40, "text"}, {1000, 40, "text"}, {10000, 40, "text"}, {10000, 40, "base64"}, {10000, 16, "text"}, {10000, 16, "base64"}, {1000, 8, "text"}, {1, 40, "docs"}, {10000, 40, "docs"}, {10000, 16, "docs"}, {1000, 8, "docs"}} {
 		text := texts[c.text]
 		b.Run(fmt.Sprintf("secrets=%d/bytes=%d/%s", c.n, c.size, c.text), func(b *testing.B) {
 			rng := rand.New(rand.NewPCG(5, 6))

@@ -18,6 +18,11 @@ type search struct {
 	// them begins that is long enough to be told.
 	hold, keep, cut int
 
+	// intro is where, of each view, the next byte is that may begin an escape, for
+	// places from from on.
+	intro [8]struct{ from, at int }
+	work  int // bytes read by follow
+
 	*scratch
 }
 
@@ -87,7 +92,14 @@ func (q *search) plain(s *set) bool {
 // viewed finds the patterns that have an escape of v among their first bytes.
 func (q *search) viewed(v *view) bool {
 	quiet := 0 // no escape is before here that reaches as far as the next one's window
+	if v.undo == nil && bytes.IndexByte(q.b, '\r') < 0 {
+		v = justLF // one search instead of two
+	}
 	for i := v.next(q.b, 0); i >= 0; i = v.next(q.b, i) {
+		if i+1 < len(q.b) && !v.second[q.b[i+1]] {
+			i++ // most of what looks like an escape is none
+			continue
+		}
 		n, look := q.glance(v, i, quiet)
 		if !look {
 			i += max(1, n)
@@ -116,6 +128,9 @@ func (q *search) glance(v *view, i, quiet int) (n int, look bool) {
 	if n <= 0 {
 		return 0, false
 	}
+	if v.undo == nil {
+		return n, q.near(v, q.joined(i, i+n), lead)
+	}
 	from := max(0, i-lead)
 	lines := bytes.IndexByte(q.b[from:i], '\n') >= 0 || bytes.IndexByte(q.b[from:i], '\r') >= 0
 	if lines {
@@ -125,14 +140,6 @@ func (q *search) glance(v *view, i, quiet int) (n int, look bool) {
 	at := len(text)
 	text = append(text, what...)
 	end := min(len(q.b), i+n+lead)
-	if v.undo == nil {
-		text = append(text, q.b[i+n:end]...)
-		if !lines && v.next(q.b[:end], i+n) < 0 {
-			return n, q.near(v, text, at)
-		}
-		// Of other breaks nearby each has a look of its own, over this one.
-		return n, q.near(v, joinInPlace(text), -1)
-	}
 	if from < quiet {
 		return n, true
 	}
@@ -180,6 +187,33 @@ func (s *set) holds(b []byte, first int) bool {
 		}
 	}
 	return false
+}
+
+// joined is lead bytes before i, or zeros, and as many from end on, over line breaks.
+func (q *search) joined(i, end int) []byte {
+	b, out := q.b, q.room[:2*lead]
+	k := lead
+	for ; k > 0 && i > 0; k-- {
+		if c := b[i-1]; c <= ' ' {
+			if at := beforeBreak(b, i); at > 0 {
+				i = at
+			}
+		}
+		i--
+		out[k-1] = b[i]
+	}
+	clear(out[:k])
+	k = lead
+	for ; k < len(out) && end < len(b); k++ {
+		if c := b[end]; c == '\n' || c == '\r' {
+			if end = afterBreak(b, end); end == len(b) {
+				break
+			}
+		}
+		out[k] = b[end]
+		end++
+	}
+	return out[:k]
 }
 
 // joinInPlace is reading.join for a few bytes.
@@ -325,8 +359,8 @@ func (q *search) places(v *view, d *reading) bool {
 
 // follow reads on from start, where a pattern of s seems to begin, as every view does.
 func (q *search) follow(s *set, start int) bool {
-	for _, v := range views {
-		if s.forms&v.form == 0 {
+	for i, v := range views {
+		if s.forms&v.form == 0 || !q.reaches(s, i, start) {
 			continue
 		}
 		if v.undo != nil && !q.followAs(s, v, start, false) {
@@ -339,12 +373,35 @@ func (q *search) follow(s *set, start int) bool {
 	return true
 }
 
+// reaches says whether a pattern of s at start may have an escape of view i, or a line
+// break, in it: up to there the text has to be a pattern's beginning as it is.
+func (q *search) reaches(s *set, i, start int) bool {
+	for _, k := range []int{0, i} { // 0 is that of lines
+		if c := &q.intro[k]; start < c.from || start >= c.at {
+			c.from, c.at = start, views[k].next(q.b, start)
+			if c.at < 0 {
+				c.at = len(q.b)
+			}
+		}
+		at := q.intro[k].at
+		if at < len(q.b) && at-start <= s.max && (at-start < gram || s.begins(q.b[start:at])) {
+			return true
+		}
+	}
+	return false
+}
+
 // followAs looks for the longest pattern at start that has an escape in it.
 func (q *search) followAs(s *set, v *view, start int, join bool) bool {
 	d := &q.d[2]
 	d.reset(start, q.more)
 	for size := 4 * gram; ; size *= 2 {
+		had := len(d.out)
 		v.read(d, q.b, size, len(q.b))
+		if q.work += len(d.out) - had; q.work > maxWork*len(q.b)+windowRoom<<8 {
+			// A text of nothing but beginnings of long secrets: all of it is masked.
+			return q.found(start, min(len(q.b), start+s.max), true)
+		}
 		e := d
 		if join {
 			e = &q.d[3]

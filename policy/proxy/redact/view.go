@@ -18,6 +18,8 @@ const (
 	// linesLead is where lead bytes are found over line breaks: nobody writes lines so
 	// short that more are needed.
 	linesLead = lead + 3*maxIndent
+	// maxWork is how many bytes are read on for each of the text, at most.
+	maxWork = 32
 	// windowRoom is how much of a text that is full of escapes is read at once.
 	windowRoom = 4 << 10
 	// overlap is what two such parts have in common: at least lead.
@@ -31,8 +33,9 @@ const (
 // view is a way to read a text in which some bytes stand for others. What it finds
 // has at least one escape in it: the rest is found without it.
 type view struct {
-	form  Forms
-	intro [256]bool
+	form   Forms
+	intro  [256]bool
+	second [256]bool // the bytes that may follow one of intro
 	// chars are the bytes of intro.
 	chars []byte
 	// undo appends what the escape at the beginning of b stands for. It returns the
@@ -41,15 +44,21 @@ type view struct {
 }
 
 var views = []*view{
-	newView(Lines, "\n\r", nil),
-	newView(Percent, "%", undoPercent),
-	newView(JSON, `\`, undoBackslash),
-	newView(HTML, "&", undoReference),
-	newView(Quoted, "=", undoQuoted),
+	newView(Lines, "\n\r", nil, func(c byte) bool { return isEncoded(c) || c == '\n' || c == ' ' || c == '\t' }),
+	newView(Percent, "%", undoPercent, func(c byte) bool { return digits[c] < 16 || c|0x20 == 'u' }),
+	newView(JSON, `\`, undoBackslash, func(byte) bool { return true }),
+	newView(HTML, "&", undoReference, func(c byte) bool { return isAlnum(c) || c == '#' }),
+	newView(Quoted, "=", undoQuoted, func(c byte) bool { return digits[c] < 16 || c == '\n' || c == '\r' }),
 }
 
-func newView(form Forms, chars string, undo func(dst, b []byte) ([]byte, int)) *view {
+// justLF is the view of lines, for a text without CR.
+var justLF = newView(Lines, "\n", nil, func(c byte) bool { return isEncoded(c) || c == ' ' || c == '\t' })
+
+func newView(form Forms, chars string, undo func(dst, b []byte) ([]byte, int), second func(c byte) bool) *view {
 	v := &view{form: form, chars: []byte(chars), undo: undo}
+	for c := range v.second {
+		v.second[c] = second(byte(c))
+	}
 	for _, c := range v.chars {
 		v.intro[c] = true
 	}
