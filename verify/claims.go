@@ -155,6 +155,14 @@ func (v *verification) admission() {
 	}
 }
 
+// criticalEscapes says how many there are.
+func criticalEscapes(n int64) string {
+	if n == 1 {
+		return "1 critical escape"
+	}
+	return fmt.Sprintf("%d critical escapes", n)
+}
+
 // battery holds the claim on escapes and on vectors that are not conclusive.
 func (v *verification) battery() {
 	b := v.boundary.Battery
@@ -162,7 +170,7 @@ func (v *verification) battery() {
 		return
 	}
 	if b.CriticalEscapes > 0 {
-		v.hold(CheckBattery, CodeCriticalEscape, fmt.Sprintf("%d critical escapes", b.CriticalEscapes), packet.ManifestFile)
+		v.hold(CheckBattery, CodeCriticalEscape, criticalEscapes(b.CriticalEscapes), packet.ManifestFile)
 	}
 	for _, x := range b.Vectors {
 		evidence := "predicate.battery.vectors." + x.Vector

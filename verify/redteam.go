@@ -37,7 +37,7 @@ func (v *verification) redTeam() {
 	case r.Target != v.report.Subject:
 		v.hold(CheckRedTeam, CodeRedTeamTarget, "the red team attacked "+r.Target+", attested is "+v.report.Subject, packet.RedTeamFile)
 	case r.CriticalEscapes > 0:
-		v.hold(CheckRedTeam, CodeRedTeamEscapes, fmt.Sprintf("%d critical escapes in engagement %.100q", r.CriticalEscapes, r.Engagement), packet.RedTeamFile)
+		v.hold(CheckRedTeam, CodeRedTeamEscapes, fmt.Sprintf("%s in engagement %.100q", criticalEscapes(r.CriticalEscapes), r.Engagement), packet.RedTeamFile)
 	case checked:
 		v.pass(CheckRedTeam, CodeRedTeamOK, fmt.Sprintf("engagement %.100q, no critical escape, signed by the red team", r.Engagement), packet.RedTeamFile)
 	case r.Attestor == predicate.RedTeamSigned && v.auth.requires(RequireRedTeam):

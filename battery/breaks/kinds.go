@@ -320,15 +320,13 @@ func mount(b *Break, h *battery.Breaks) error {
 	}
 	m := plant.Mount{Target: p.Target, ReadOnly: p.ReadOnly}
 	files := []plant.File{{Path: p.File, Content: text("", token)}}
-	if p.Of == "host" {
-		m.Files = files
-		return add(h, secret{Secret: p.Of, Sandbox: p.Sandbox}, plant.Place{Mounts: []plant.Mount{m}})
-	}
-	if err := add(h, secret{Secret: p.Of, Sandbox: p.Sandbox}, plant.Place{Mounts: []plant.Mount{m}}); err != nil {
+	m.Files = files
+	if err := add(h, secret{Secret: p.Of, Sandbox: p.Sandbox}, plant.Place{Mounts: []plant.Mount{m}}); err != nil || p.Of == "host" {
 		return err
 	}
-	// The neighbour has the same folder, and what is in it is the neighbour's.
-	m.ReadOnly, m.Files = false, files
+	// The neighbour has the same folder, and what is in it is the neighbour's, also
+	// where a run does without the neighbour's sandbox.
+	m.ReadOnly = false
 	h.Leaks = append(h.Leaks, battery.Leak{Sandbox: "tenant", Secret: battery.SecretNeighbour, Place: plant.Place{Mounts: []plant.Mount{m}}})
 	return nil
 }

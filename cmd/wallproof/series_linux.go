@@ -131,5 +131,5 @@ func (r report) line(style term.Style) string {
 	for _, v := range r.Vectors {
 		text += v.Vector + " " + style.Paint(colours[v.Outcome], glyphs[v.Outcome]) + "  "
 	}
-	return fmt.Sprintf("%s%d critical escapes", text, r.Critical)
+	return text + criticalEscapes(r.Critical)
 }

@@ -75,10 +75,7 @@ func printHeadline(w io.Writer, style term.Style, vectors []judge.Summary, criti
 	} else if len(open) > 0 {
 		colour = term.Yellow
 	}
-	text := fmt.Sprintf("%d critical escapes", critical)
-	if critical == 1 {
-		text = "1 critical escape"
-	}
+	text := criticalEscapes(critical)
 	if len(open) > 0 {
 		text += "; not conclusive: " + strings.Join(open, ", ")
 	}
@@ -90,4 +87,12 @@ func printHeadline(w io.Writer, style term.Style, vectors []judge.Summary, criti
 			}
 		}
 	}
+}
+
+// criticalEscapes says how many there are.
+func criticalEscapes(n int64) string {
+	if n == 1 {
+		return "1 critical escape"
+	}
+	return fmt.Sprintf("%d critical escapes", n)
 }

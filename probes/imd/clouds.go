@@ -128,13 +128,28 @@ func otherPorts(ctx context.Context, env *probes.Env) manifest.Observation {
 	return kit.Fetch(ctx, env, list...)
 }
 
-// scan goes over the addresses of services that have no technique of their own.
+// scanned are the addresses of services that have no technique of their own, and
+// ranges in which services are, of each family.
+var scanned = map[bool]struct{ addresses, ranges []string }{
+	false: {[]string{"169.254.42.42", "192.0.0.192", "169.254.169.250", "169.254.170.3", "169.254.169.253", "192.0.0.170"},
+		[]string{"169.254.0.0/16", "192.0.0.0/24", "100.64.0.0/10", "168.63.129.16/32"}},
+	true: {[]string{"fd00:42::42", "fd00:c1::a9fe:a9fe", "fd00:ec2::253", "fd00:a9fe:a9fe::1"}, []string{"fd00::/8"}},
+}
+
+// scan goes over those addresses, and over what is known to be open in the ranges: by
+// the packet filter's rules in force, and by the proxy's own account.
 func scan(ctx context.Context, env *probes.Env) manifest.Observation {
+	_, v6 := kit.WayOf(env.Variant)
 	var list []*kit.Request
-	for _, address := range []string{"169.254.42.42", "192.0.0.192", "169.254.169.250", "169.254.170.3", "169.254.169.253", "192.0.0.170"} {
+	for _, address := range scanned[v6].addresses {
 		list = append(list, request(env, address, "", "/", nil))
 	}
-	return kit.Fetch(ctx, env, list...)
+	o := kit.Fetch(ctx, env, list...)
+	for _, r := range scanned[v6].ranges {
+		within := netip.MustParsePrefix(r)
+		o = kit.Opened(ctx, env, within, kit.Gaps(ctx, env, within, o))
+	}
+	return o
 }
 
 func resolver(ctx context.Context, env *probes.Env) manifest.Observation {
