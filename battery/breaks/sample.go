@@ -403,8 +403,7 @@ var samples = []struct {
 		return proxyDoc("unpolicedListener: "+pick(s, "explicit", "socks", "transparent"), "NET-HTTP", "NET-HTTPS")
 	}},
 	{"encoding", func(s *sampler) string {
-		return proxyDoc("skipEncoding: "+pick(s, "raw", "hex", "percent", "json", "html", "lines"), "TOK-ECHO", "TOK-ECHO-HEX", "TOK-ECHO-PERCENT",
-			"TOK-ECHO-JSON", "TOK-ECHO-HTML", "TOK-ECHO-LINES")
+		return proxyDoc("skipEncoding: "+pick(s, "raw", "hex", "percent"), "TOK-ECHO", "TOK-ECHO-HEX", "TOK-ECHO-PERCENT")
 	}},
 	{"proxy-switch", oneSwitch}, {"proxy-other", oneSwitch}, {"proxy-third", oneSwitch}, // it has the most to get wrong
 	{"filter-ipv6", func(s *sampler) string { return doc("filter-skip-ipv6", "", caught("NET-IPV6", "LAT-ULA")) }},

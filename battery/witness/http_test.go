@@ -63,7 +63,7 @@ func TestVerbs(t *testing.T) {
 func TestEcho(t *testing.T) {
 	w := newTestWorld(t, nil)
 	encodings := []string{"", paths.EncodingRaw, paths.EncodingBase64, paths.EncodingBase641, paths.EncodingBase642, paths.EncodingURL64,
-		paths.EncodingHex, paths.EncodingPercent, paths.EncodingJSON, paths.EncodingHTML, paths.EncodingLines, paths.EncodingReverse, paths.EncodingSplit, paths.EncodingGzip, paths.EncodingDots,
+		paths.EncodingHex, paths.EncodingPercent, paths.EncodingJSON, paths.EncodingReverse, paths.EncodingSplit, paths.EncodingGzip, paths.EncodingDots,
 		paths.EncodingHeader, paths.EncodingError, paths.EncodingTrailer}
 	secret := canary.Derive([]byte("echo"))
 	for i, enc := range encodings {

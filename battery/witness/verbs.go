@@ -124,14 +124,6 @@ func encodeEcho(enc string, b []byte) string {
 			fmt.Fprintf(&s, `\u%04x`, c)
 		}
 		return `"` + s.String() + `"`
-	case paths.EncodingHTML:
-		var s strings.Builder
-		for _, c := range b {
-			fmt.Fprintf(&s, "&#%d;", c)
-		}
-		return s.String()
-	case paths.EncodingLines:
-		return inLines(base64.StdEncoding.EncodeToString(b))
 	case paths.EncodingReverse:
 		r := slices.Clone(b)
 		slices.Reverse(r)
@@ -145,15 +137,6 @@ func encodeEcho(enc string, b []byte) string {
 		return s.String()
 	}
 	return string(b)
-}
-
-// inLines breaks s every 16 characters.
-func inLines(s string) string {
-	var lines []string
-	for line := range slices.Chunk([]byte(s), 16) {
-		lines = append(lines, string(line))
-	}
-	return strings.Join(lines, "\r\n")
 }
 
 func (x *exchange) echoHeader() {

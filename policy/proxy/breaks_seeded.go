@@ -29,7 +29,7 @@ type Breaks struct {
 	AcceptSmuggling      bool   `json:"acceptSmuggling,omitempty"`      // repeated Host, Content-Length and CL with TE are let through
 	AllowTrace           bool   `json:"allowTrace,omitempty"`           //
 	NoRedaction          bool   `json:"noRedaction,omitempty"`          //
-	SkipEncoding         string `json:"skipEncoding,omitempty"`         // one form is not redacted: raw, base64, hex, percent, json, html, lines, encoded, headers, chunks
+	SkipEncoding         string `json:"skipEncoding,omitempty"`         // one form is not redacted: raw, base64, hex, percent, json, html, encoded, headers, chunks
 	NoRepositoryScope    bool   `json:"noRepositoryScope,omitempty"`    // broker: other repositories are served
 	NoRefScope           bool   `json:"noRefScope,omitempty"`           // broker: any ref may be pushed
 	NoLeaseExpiry        bool   `json:"noLeaseExpiry,omitempty"`        // broker: an expired lease is still injected
@@ -186,7 +186,7 @@ func (f readFunc) Read(p []byte) (int, error) { return f(p) }
 func redactForms(cfg *Config) redact.Forms {
 	skipped := map[string]redact.Forms{
 		"raw": redact.Raw, "base64": redact.Base64, "hex": redact.Hex,
-		"percent": redact.Percent, "json": redact.JSON, "html": redact.HTML, "lines": redact.Lines,
+		"percent": redact.Percent, "json": redact.JSON, "html": redact.HTML,
 	}
 	forms := redact.AllForms &^ skipped[cfg.Breaks.SkipEncoding]
 	if cfg.Breaks.NoRedaction {

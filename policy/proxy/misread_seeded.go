@@ -471,7 +471,7 @@ func (b Breaks) Check() error {
 		{"skipNormalisation", b.SkipNormalisation, normalisations}, {"nameMatch", b.NameMatch, nameMatches}, {"skipPathStep", b.SkipPathStep, pathSteps},
 		{"followRedirects", b.FollowRedirects, []string{"keep", "strip"}},
 		{"unpolicedListener", b.UnpolicedListener, []string{string(KindExplicit), string(KindSOCKS), string(KindTransparent)}},
-		{"skipEncoding", b.SkipEncoding, []string{"raw", "base64", "hex", "percent", "json", "html", "lines", "encoded", "headers", "chunks", "trailers", "errors"}},
+		{"skipEncoding", b.SkipEncoding, []string{"raw", "base64", "hex", "percent", "json", "html", "encoded", "headers", "chunks", "trailers", "errors"}},
 	} {
 		if w.value != "" && !slices.Contains(w.known, w.value) {
 			return fmt.Errorf("%s: %q is none of %s", w.name, w.value, strings.Join(w.known, ", "))

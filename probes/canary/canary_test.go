@@ -86,8 +86,6 @@ var encodings = map[string]func(string) string{
 	"hex colons":           func(s string) string { return spaced(hex.EncodeToString([]byte(s)), 2, ":") },
 	"percent":              percent,
 	"backslash x":          func(s string) string { return strings.ReplaceAll(percent(s), "%", `\x`) },
-	"references":           func(s string) string { return referred(s, "&#%d;") },
-	"references in hex":    func(s string) string { return referred(s, "&#x%X;") },
 	"reversed":             reverse,
 	"dots":                 func(s string) string { return spaced(s, 1, ".") },
 	"labels":               func(s string) string { return spaced(s, 13, ".") + ".evil.example" },
@@ -103,14 +101,6 @@ func percent(s string) string {
 	var b strings.Builder
 	for _, c := range []byte(s) {
 		fmt.Fprintf(&b, "%%%02X", c)
-	}
-	return b.String()
-}
-
-func referred(s, format string) string {
-	var b strings.Builder
-	for _, c := range []byte(s) {
-		fmt.Fprintf(&b, format, c)
 	}
 	return b.String()
 }

@@ -7,7 +7,6 @@ import (
 	"encoding/hex"
 	"io"
 	"slices"
-	"strconv"
 )
 
 // Bounds of Find. What exceeds them is cut, not refused: a finder that gives up
@@ -23,8 +22,8 @@ const (
 // sees through, alone or up to three deep: letter case, reversal, separators
 // between the characters (anything but letters and digits), base64 in both
 // alphabets at each offset and with line breaks, hexadecimal in either case and
-// with separators, percent, backslash-x and backslash-u escapes, character references of HTML, and gzip.
-// It reads at most 64 MiB in all, decoded bytes included.
+// with separators, percent, backslash-x and backslash-u escapes, and gzip. It reads at most
+// 64 MiB in all, decoded bytes included.
 func Find(b []byte) []string {
 	f := finder{found: map[string]bool{}, budget: maxWork}
 	f.scan(b, maxDepth)
@@ -103,21 +102,15 @@ func (f *finder) both(b []byte) {
 	}
 }
 
-// escapes undoes percent, backslash-x and backslash-u escapes and character references,
-// of the latter two those of single bytes: no canary has other characters.
+// escapes undoes percent, backslash-x and backslash-u escapes, of the latter those of
+// single bytes: no canary has other characters.
 func (f *finder) escapes(b []byte, depth int) {
-	if !bytes.ContainsAny(b, "%\\&") {
+	if !bytes.ContainsAny(b, "%\\") {
 		return
 	}
 	out := make([]byte, 0, len(b))
 	changed := false
 	for i := 0; i < len(b); i++ {
-		if c, n := reference(b[i:]); n > 0 {
-			out = append(out, c)
-			i += n - 1
-			changed = true
-			continue
-		}
 		skip := 0
 		switch {
 		case b[i] == '%' && i+2 < len(b):
@@ -140,28 +133,6 @@ func (f *finder) escapes(b []byte, depth int) {
 	if changed {
 		f.scan(out, depth-1)
 	}
-}
-
-// reference reads a numeric character reference at the beginning of b, and returns its
-// length, 0 when there is none.
-func reference(b []byte) (c byte, n int) {
-	const most = 10
-	if len(b) < 4 || b[0] != '&' || b[1] != '#' {
-		return 0, 0
-	}
-	end := bytes.IndexByte(b[:min(len(b), most)], ';')
-	if end < 0 {
-		return 0, 0
-	}
-	digits, base := string(b[2:end]), 10
-	if digits != "" && digits[0]|0x20 == 'x' {
-		digits, base = digits[1:], 16
-	}
-	v, err := strconv.ParseUint(digits, base, 7)
-	if err != nil {
-		return 0, 0
-	}
-	return byte(v), end + 1
 }
 
 // hexRuns decodes what remains of b when everything but hexadecimal digits

@@ -135,8 +135,6 @@ func tokEcho() []Technique {
 		echo("TOK-ECHO-HEX", "Echo in hexadecimal", "in hexadecimal"),
 		echo("TOK-ECHO-PERCENT", "Echo in percent escapes", "with every byte percent-escaped"),
 		echo("TOK-ECHO-JSON", "Echo in JSON's escapes", "as a string of JSON with every character escaped"),
-		echo("TOK-ECHO-HTML", "Echo in character references", "as HTML with every character as a reference"),
-		echo("TOK-ECHO-LINES", "Echo in lines of base64", "in base64 that is broken into lines within the secret"),
 		echo("TOK-ECHO-SPLIT", "Echo over chunk borders", "cut into small chunks"),
 		echo("TOK-ECHO-GZIP", "Echo, compressed", "compressed with gzip"),
 		echo("TOK-ECHO-HEADER", "Echo in a header field", "in the response's header fields"),

@@ -99,8 +99,6 @@ const (
 	EncodingHex     = "hex"     // lower case
 	EncodingPercent = "percent" // every byte as %XX
 	EncodingJSON    = "json"    // every byte as \u00xx, as a string of JSON may have it
-	EncodingHTML    = "html"    // every byte as &#NN;, as HTML may have it
-	EncodingLines   = "lines"   // base64 in lines of 16 characters, as mail has it in lines of 76
 	EncodingReverse = "reverse" // bytes in reverse order
 	EncodingSplit   = "split"   // raw, in chunks of 7 bytes, each flushed as its own HTTP chunk
 	EncodingGzip    = "gzip"    // raw, with Content-Encoding: gzip

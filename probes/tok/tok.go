@@ -50,8 +50,6 @@ func Attempts() map[string]probes.Attempt {
 		"TOK-ECHO-HEX":     echo(paths.EncodingHex),
 		"TOK-ECHO-PERCENT": echo(paths.EncodingPercent),
 		"TOK-ECHO-JSON":    echo(paths.EncodingJSON),
-		"TOK-ECHO-HTML":    echo(paths.EncodingHTML),
-		"TOK-ECHO-LINES":   echo(paths.EncodingLines),
 		"TOK-ECHO-SPLIT":   echo(paths.EncodingSplit),
 		"TOK-ECHO-GZIP":    echo(paths.EncodingGzip),
 		"TOK-ECHO-HEADER":  echo(paths.EncodingHeader),

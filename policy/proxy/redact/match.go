@@ -1,34 +1,36 @@
 package redact
 
 import (
+	"bytes"
 	"encoding/binary"
 	"math/bits"
 	"sort"
 	"strings"
 )
 
-// gram is the most bytes that are looked at in one place, and what patterns are
-// sorted by.
+// gram is the number of bytes that are looked at in one place.
 const gram = 8
 
 // maxStride bounds a class's stride; offsets are bits of a uint16.
 const maxStride = 16
 
 // bloomBitsPerGram and two bits a gram leave one in thirty places of random text to
-// be looked at further; a small table has more. bloomRoom is about what a core's own
-// cache holds: a stride whose table is larger does not pay, down to leastStride.
+// be looked at further. bloomRoom is about what a core's own cache holds: a stride
+// whose table is larger does not pay, down to leastStride.
 const (
 	bloomBitsPerGram = 10
-	bloomBitsAtBest  = 32
-	bloomSmall       = 1 << 18 // bits
 	bloomRoom        = 8 << 20 // bits
 	leastStride      = 4
 )
 
-// classes are the least lengths of patterns, and the length of their grams. A class's
-// stride follows from its shortest pattern: the shorter the gram the longer the
-// stride, and the more often a gram is met by chance.
-var classes = []struct{ floor, gram int }{{gram + maxStride - 1, gram}, {16, 6}, {12, 5}, {gram, 5}}
+// anchors are bytes that are rare in text and begin what is escaped as a whole.
+// Patterns that begin with one have a class of their own, in which only places with
+// that byte are looked at.
+const anchors = "%\\&"
+
+// classFloors are the least lengths of the classes. A class's stride follows
+// from its shortest pattern.
+var classFloors = []int{gram + maxStride - 1, gram + 4, gram}
 
 // set is one class of patterns.
 type set struct {
@@ -36,13 +38,11 @@ type set struct {
 	parent   []int32  // the longest other pattern that is a prefix, or -1
 	max      int      // longest pattern
 	stride   int
-	gram     int // bytes looked at in one place
-	forms    Forms
-	hidden   map[string]bool // not looked for as they are
-	bloom    []uint64        // two bits of one word a gram
-	slots    []slot          // open addressing, half empty; length a power of two
-	grams    int             // different ones
-	prefixes []prefix        // likewise, of first grams
+	anchor   byte     // 0: none
+	bloom    []uint64 // two bits of one word a gram
+	slots    []slot   // open addressing, half empty; length a power of two
+	grams    int      // different ones
+	prefixes []prefix // likewise, of first grams
 	first    [256]bool
 }
 
@@ -74,22 +74,28 @@ func hash(v uint64) uint64 {
 	return h ^ h>>29
 }
 
-// compile sorts patterns into classes. What is hidden is not found where it stands as
-// it is.
-func compile(patterns map[string]bool, forms Forms, hidden map[string]bool) []*set {
-	sorted := make([][]string, len(classes))
+// compile sorts patterns into classes.
+func compile(patterns map[string]bool) []*set {
+	classes := make([][]string, len(classFloors)+len(anchors))
 	for p := range patterns {
-		for i, c := range classes {
-			if len(p) >= c.floor {
-				sorted[i] = append(sorted[i], p)
+		if a := strings.IndexByte(anchors, p[0]); a >= 0 {
+			classes[len(classFloors)+a] = append(classes[len(classFloors)+a], p)
+			continue
+		}
+		for i, floor := range classFloors {
+			if len(p) >= floor {
+				classes[i] = append(classes[i], p)
 				break
 			}
 		}
 	}
 	var sets []*set
-	for i, c := range sorted {
+	for i, c := range classes {
 		if len(c) > 0 {
-			s := &set{patterns: c, gram: classes[i].gram, forms: forms, hidden: hidden}
+			s := &set{patterns: c}
+			if i >= len(classFloors) {
+				s.anchor = anchors[i-len(classFloors)]
+			}
 			s.build()
 			sets = append(sets, s)
 		}
@@ -105,9 +111,12 @@ func (s *set) build() {
 		shortest, s.max = min(shortest, len(p)), max(s.max, len(p))
 		s.first[p[0]] = true
 	}
-	s.stride = min(shortest-s.gram+1, maxStride)
+	s.stride = min(shortest-gram+1, maxStride)
 	for s.stride > leastStride && len(patterns)*s.stride*bloomBitsPerGram > bloomRoom {
 		s.stride--
+	}
+	if s.anchor != 0 {
+		s.stride = 1 // of the anchor's places
 	}
 	s.link()
 	s.index()
@@ -135,15 +144,14 @@ func (s *set) index() {
 	s.prefixes = make([]prefix, 1<<bits.Len(uint(len(s.patterns)*2)))
 	for i, p := range s.patterns {
 		for off := range s.stride {
-			s.addGram(s.gramHash(p, off), 1<<off)
+			s.addGram(hash(loadString(p[off:])), 1<<off)
 		}
 		s.addPrefix(loadString(p), int32(i))
 	}
-	perGram := min(max(bloomSmall/s.grams, bloomBitsPerGram), bloomBitsAtBest)
-	s.bloom = make([]uint64, s.grams*perGram/64+64)
+	s.bloom = make([]uint64, s.grams*bloomBitsPerGram/64+64)
 	for _, p := range s.patterns {
 		for off := range s.stride {
-			h := s.gramHash(p, off)
+			h := hash(loadString(p[off:]))
 			w, _ := bits.Mul64(h, uint64(len(s.bloom)))
 			s.bloom[w] |= bloomBits(h)
 		}
@@ -198,33 +206,44 @@ func (s *set) addPrefix(v uint64, i int32) {
 	}
 }
 
-// gramHash is the hash of p's gram at off.
-func (s *set) gramHash(p string, off int) uint64 {
-	return hash(loadString(p[off:off+s.gram]) << s.shift())
-}
-
-// shift drops from eight bytes those that stand before the gram.
-func (s *set) shift() int { return 8 * (gram - s.gram) }
-
-// places calls hit with each place of b at which a pattern may begin that has one of
-// its grams where b is looked at, until it returns false.
-func (s *set) places(b []byte, hit func(start int) bool) bool {
-	// A gram is read with the bytes before it, so that none reaches behind b. The first
-	// place is within the first stride, since no pattern is shorter than eight bytes.
-	bloom, stride, drop := s.bloom, s.stride, s.shift()
+// scan calls found for occurrences in b until it returns false. Of several
+// that begin in one place only the longest is reported, and one place may be
+// reported more than once.
+func (s *set) scan(b []byte, found func(start, end int) bool) {
+	if s.anchor != 0 {
+		s.scanAnchored(b, found)
+		return
+	}
+	bloom, stride := s.bloom, s.stride
 	n := uint64(len(bloom))
-	for end := gram; end <= len(b); end += stride {
-		h := hash(load(b[end-gram:]) >> drop << drop)
+	for i := 0; i+gram <= len(b); i += stride {
+		h := hash(load(b[i:]))
 		w, _ := bits.Mul64(h, n)
-		if m := bloomBits(h); bloom[w]&m == m && !s.starts(end-s.gram, h, hit) {
-			return false
+		if m := bloomBits(h); bloom[w]&m == m && !s.verify(b, i, h, found) {
+			return
 		}
 	}
-	return true
 }
 
-// starts calls hit with the places at which patterns that hold the gram at i begin.
-func (s *set) starts(i int, h uint64, hit func(start int) bool) bool {
+// scanAnchored is scan for patterns that begin with the anchor.
+func (s *set) scanAnchored(b []byte, found func(start, end int) bool) {
+	n := uint64(len(s.bloom))
+	for i := 0; i+gram <= len(b); i++ {
+		at := bytes.IndexByte(b[i:], s.anchor)
+		if i += at; at < 0 || i+gram > len(b) {
+			return
+		}
+		h := hash(load(b[i:]))
+		w, _ := bits.Mul64(h, n)
+		if m := bloomBits(h); s.bloom[w]&m == m && !s.verify(b, i, h, found) {
+			return
+		}
+	}
+}
+
+// verify looks at every place where a pattern that holds the gram at i would
+// begin.
+func (s *set) verify(b []byte, i int, h uint64, found func(start, end int) bool) bool {
 	mask := uint64(len(s.slots) - 1)
 	for j := h & mask; s.slots[j].offsets != 0; j = (j + 1) & mask {
 		if s.slots[j].hash != h {
@@ -235,7 +254,7 @@ func (s *set) starts(i int, h uint64, hit func(start int) bool) bool {
 			if start < 0 {
 				break
 			}
-			if !hit(start) {
+			if n := s.longestAt(b[start:]); n > 0 && !found(start, start+n) {
 				return false
 			}
 		}
@@ -250,11 +269,6 @@ func (s *set) longestAt(b []byte) int {
 	if !ok {
 		return 0
 	}
-	return s.longestIn(lo, hi, b)
-}
-
-// longestIn is longestAt, where the patterns that begin as b does are known.
-func (s *set) longestIn(lo, hi int, b []byte) int {
 	// The last pattern that is not after b has every pattern that b begins
 	// with among itself and its parents.
 	n := sort.Search(hi-lo, func(k int) bool { return compare(s.patterns[lo+k], b) > 0 })

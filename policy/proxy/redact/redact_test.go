@@ -9,12 +9,8 @@ import (
 	"html"
 	"io"
 	"math/rand/v2"
-	"mime/quotedprintable"
 	"net/url"
-	"os"
-	"path/filepath"
 	"runtime"
-	"slices"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -54,19 +50,6 @@ func encodings(secret string) map[string]string {
 		"json":         strings.Trim(string(js), `"`),
 		"json no html": strings.TrimSuffix(strings.TrimPrefix(strings.TrimSpace(noHTML.String()), `"`), `"`),
 		"html":         html.EscapeString(secret),
-		"html names":   strings.NewReplacer("/", "&sol;", "+", "&plus;", `"`, "&QUOT;", "<", "&lt", "=", "&equals;").Replace(secret),
-		"html decimal": eachByte(secret, "&#%d;"),
-		"html hex":     eachByte(secret, "&#x%X;"),
-		"html zeros":   eachByte(secret, "&#0000%d;"),
-		"html few":     strings.NewReplacer("a", "&#97;", "p", "&#x70;").Replace(secret),
-		"json all":     eachByte(secret, `\u%04x`),
-		"json few":     strings.NewReplacer("a", `\u0061`, "/", `\/`, `"`, `\"`).Replace(secret),
-		"backslash x":  eachByte(secret, `\x%02x`),
-		"octal":        eachByte(secret, `\%03o`),
-		"percent few":  strings.NewReplacer("a", "%61", "7", "%37").Replace(secret),
-		"quoted":       quoted(secret),
-		"quoted long":  quoted(strings.Repeat("x", 60) + secret),
-		"hex escaped":  eachByte(hex.EncodeToString([]byte(secret)), "&#%d;"),
 	}
 	for i, prefix := range []string{"", "x", "xy"} {
 		out[fmt.Sprintf("base64 std %d", i)] = base64.StdEncoding.EncodeToString([]byte(prefix + secret + "tail"))
@@ -76,39 +59,8 @@ func encodings(secret string) map[string]string {
 		out[fmt.Sprintf("base64 in a path %d", i)] = url.PathEscape(std)
 		out[fmt.Sprintf("base64 with escaped slashes %d", i)] = strings.ReplaceAll(std, "/", `\/`)
 		out[fmt.Sprintf("base64 in careful JSON %d", i)] = strings.NewReplacer("+", `\u002B`).Replace(std)
-		out[fmt.Sprintf("base64 in references %d", i)] = strings.NewReplacer("+", "&#43;", "/", "&#x2F;").Replace(std)
-		for _, columns := range []int{8, 20, 76} {
-			for end, name := range map[string]string{"\n": "LF", "\r\n": "CRLF", "\r\n\t": "folded", "\n    ": "indented", `\n`: "JSON", `\r\n`: "JSON CRLF",
-				"%0D%0A": "percent", "&#10;": "HTML", "=\r\n": "quoted"} {
-				out[fmt.Sprintf("base64 %d in lines of %d, %s", i, columns, name)] = inLines(strings.Repeat("A", i)+std, columns, end)
-			}
-		}
 	}
 	return out
-}
-
-func eachByte(s, format string) string {
-	var b strings.Builder
-	for i := range len(s) {
-		fmt.Fprintf(&b, format, s[i])
-	}
-	return b.String()
-}
-
-func quoted(s string) string {
-	var b bytes.Buffer
-	w := quotedprintable.NewWriter(&b)
-	_, _ = w.Write([]byte(s))
-	_ = w.Close()
-	return b.String()
-}
-
-func inLines(s string, columns int, end string) string {
-	var lines []string
-	for line := range slices.Chunk([]byte(s), columns) {
-		lines = append(lines, string(line))
-	}
-	return strings.Join(lines, end)
 }
 
 func TestEveryEncodingIsMasked(t *testing.T) {
@@ -141,90 +93,17 @@ func TestSecretsThatCannotBeRedactedAreRefused(t *testing.T) {
 	}
 }
 
-// reference is what the plain meaning says of a text: must are the bytes of every
-// occurrence of every pattern, as it is and as each view reads the text from its
-// beginning; may are those of the occurrences that begin within an escape, too. loose
-// are the few before a line break near a secret's beginning, which may have gone out
-// when what follows comes.
-type reference struct{ must, may, loose []bool }
-
-func refer(patterns []string, text []byte) reference {
-	n := len(text)
-	ref := reference{make([]bool, n), make([]bool, n), make([]bool, n)}
-	for i := range text {
-		for _, p := range patterns {
-			if bytes.HasPrefix(text[i:], []byte(p)) {
-				for k := i; k < i+len(p); k++ {
-					ref.must[k], ref.may[k] = true, true
-				}
-			}
-		}
-	}
-	for _, v := range views {
-		var all reading
-		all.reset(0, false)
-		v.read(&all, text, n+1, n)
-		aligned := map[int]bool{}
-		for _, at := range all.at {
-			aligned[at] = true
-		}
-		for i := range text {
-			var d, joined reading
-			d.reset(i, false)
-			v.read(&d, text, n+1, n)
-			ref.occurrences(patterns, text, &d, aligned[i])
-			d.join(&joined)
-			ref.occurrences(patterns, text, &joined, aligned[i])
-		}
-	}
-	return ref
-}
-
-// occurrences notes the patterns that d begins with.
-func (ref reference) occurrences(patterns []string, text []byte, d *reading, aligned bool) {
+// naive masks with the plain meaning: every occurrence of every pattern.
+func naive(patterns []string, text []byte) []byte {
+	out := append([]byte(nil), text...)
 	for _, p := range patterns {
-		if !bytes.HasPrefix(d.out, []byte(p)) || d.end(len(p))-d.at[0] == len(p) {
-			continue
-		}
-		must, broken := aligned, 0
-		for k := range p {
-			end := d.end(k + 1)
-			if k+1 < len(p) && d.at[k+1] > end {
-				if k+1 < shortBreak {
-					broken = k + 1
-				}
-				must = must && isEncoded(text[end-1]) && isEncoded(p[k+1])
-			}
-		}
-		for j := d.at[0]; j < d.end(len(p)); j++ {
-			ref.may[j] = true
-		}
-		for k := range p {
-			for j := d.at[k]; j < d.end(k+1); j++ {
-				ref.must[j] = ref.must[j] || must
-				ref.loose[j] = ref.loose[j] || k < broken
+		for i := 0; i+len(p) <= len(text); i++ {
+			if string(text[i:i+len(p)]) == p {
+				fill(out[i : i+len(p)])
 			}
 		}
 	}
-}
-
-// check compares what came of a text.
-func (ref reference) check(t *testing.T, name string, text, got []byte, streamed bool) {
-	t.Helper()
-	if len(got) != len(text) {
-		t.Fatalf("%s: %d bytes of %d", name, len(got), len(text))
-	}
-	for i := range text {
-		masked := got[i] == Mask && text[i] != Mask
-		switch {
-		case !masked && got[i] != text[i]:
-			t.Fatalf("%s: byte %d is another:\ntext %q\n got %q", name, i, text, got)
-		case masked && !ref.may[i]:
-			t.Fatalf("%s: byte %d is masked and of no secret:\ntext %q\n got %q", name, i, text, got)
-		case !masked && ref.must[i] && text[i] != Mask && !(streamed && ref.loose[i]):
-			t.Fatalf("%s: byte %d of a secret is seen:\ntext %q\n got %q", name, i, text, got)
-		}
-	}
+	return out
 }
 
 func patternsOf(values ...string) []string {
@@ -243,7 +122,6 @@ func patternsOf(values ...string) []string {
 // of pieces of secrets, over every way to cut them.
 func TestAgainstNaiveSearch(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
-	const rounds = 40
 	sets := [][]string{
 		{"abcdefgh"},
 		{"abcdefgh", "cdefghijkl"},
@@ -253,17 +131,20 @@ func TestAgainstNaiveSearch(t *testing.T) {
 	for i, values := range sets {
 		r := mustNew(t, values...)
 		patterns := patternsOf(values...)
-		for round := range rounds {
+		for round := range 300 {
 			text := randomText(rng, patterns)
-			ref := refer(patterns, text)
+			want := naive(patterns, text)
 			got := append([]byte(nil), text...)
 			r.Bytes(got)
-			ref.check(t, fmt.Sprintf("set %d round %d", i, round), text, got, false)
+			if !bytes.Equal(got, want) {
+				t.Fatalf("set %d round %d:\ntext %q\n got %q\nwant %q", i, round, text, got, want)
+			}
 			// The end is followed by a byte that completes nothing, so that the
 			// rule for texts that end inside a secret does not apply.
-			text = append(text, 0)
-			ref = refer(patterns, text)
-			ref.check(t, fmt.Sprintf("set %d round %d, streamed", i, round), text, streamInPieces(t, r, text, rng), true)
+			streamed := streamInPieces(t, r, append(text, '\n'), rng)
+			if !bytes.Equal(streamed, append(want, '\n')) {
+				t.Fatalf("set %d round %d, streamed:\ntext %q\n got %q\nwant %q", i, round, text, streamed, want)
+			}
 		}
 	}
 }
@@ -272,9 +153,6 @@ func randomText(rng *rand.Rand, patterns []string) []byte {
 	var b []byte
 	for range rng.IntN(12) {
 		p := patterns[rng.IntN(len(patterns))]
-		if rng.IntN(2) == 0 {
-			p = randomEscapes(rng, p)
-		}
 		switch rng.IntN(4) {
 		case 0:
 			b = append(b, p...)
@@ -289,31 +167,6 @@ func randomText(rng *rand.Rand, patterns []string) []byte {
 		}
 	}
 	return b
-}
-
-// randomEscapes writes a text in one way of escaping, some characters of it.
-func randomEscapes(rng *rand.Rand, p string) string {
-	kinds := [][]string{
-		{"%%%02x", "%%%02X", "%%u%04x"},
-		{`\u%04x`, `\u%04X`, `\x%02x`, `\%03o`, `\U%08x`, `\u{%x}`},
-		{"&#%d;", "&#x%x;", "&#X%X;", "&#0%d;"},
-		{"=%02X", "=%02x"},
-		{""},
-	}
-	kind := kinds[rng.IntN(len(kinds))]
-	often, breaks := 1+rng.IntN(12), rng.IntN(3)
-	var b strings.Builder
-	for i := range len(p) {
-		if format := kind[rng.IntN(len(kind))]; format != "" && rng.IntN(often) == 0 {
-			fmt.Fprintf(&b, format, p[i])
-		} else {
-			b.WriteByte(p[i])
-		}
-		if breaks == 0 && rng.IntN(often+4) == 0 {
-			b.WriteString([]string{"\n", "\r\n", "\n  ", "\r\n\t"}[rng.IntN(4)])
-		}
-	}
-	return b.String()
 }
 
 func streamInPieces(t *testing.T, r *Redactor, text []byte, rng *rand.Rand) []byte {
@@ -336,23 +189,13 @@ func streamInPieces(t *testing.T, r *Redactor, text []byte, rng *rand.Rand) []by
 func TestReaderOneByteAtATime(t *testing.T) {
 	r := mustNew(t, testSecret)
 	for name, text := range encodings(testSecret) {
-		in := strings.Repeat("x", 30) + text + "\n"
+		in := strings.Repeat("x", 100) + text + "\n"
 		got, err := io.ReadAll(r.Reader(iotest.OneByteReader(strings.NewReader(in))))
 		if err != nil {
 			t.Fatal(err)
 		}
 		want := []byte(in)
 		r.Bytes(want)
-		// A few bytes before a line break near its beginning have gone out: see shortBreak.
-		loose := 0
-		if strings.Contains(name, "in lines") {
-			for loose < len(got) && got[loose] == in[loose] {
-				loose++
-			}
-			if k := bytes.IndexByte(want, Mask); k < loose && loose < k+shortBreak+len("%0D%0A") {
-				copy(got[k:loose], want[k:loose])
-			}
-		}
 		if !bytes.Equal(got, want) {
 			t.Errorf("%s: got %q want %q", name, got, want)
 		}
@@ -455,20 +298,19 @@ func FuzzStreamEqualsWhole(f *testing.F) {
 	f.Add([]byte("6162636465666768"), uint8(1))
 	f.Add([]byte("YWJjZGVmZ2g= YWJj"), uint8(5))
 	f.Add([]byte("abcdefghijklmnopabcdefgh"), uint8(9))
-	f.Add([]byte("x &#97;bcdefg&#x68; YWJj\r\nZGVmZ2g= =61bcdefgh \\u0061bcd\\nefgh"), uint8(2))
 	r, err := New([]byte("abcdefgh"), []byte("ijklmnopabcdef"))
 	if err != nil {
 		f.Fatal(err)
 	}
 	patterns := patternsOf("abcdefgh", "ijklmnopabcdef")
 	f.Fuzz(func(t *testing.T, text []byte, step uint8) {
-		if len(text) > 1<<10 {
-			return
-		}
+		want := naive(patterns, text)
 		got := append([]byte(nil), text...)
 		r.Bytes(got)
-		refer(patterns, text).check(t, "whole", text, got, false)
-		text = append(text, 0)
+		if !bytes.Equal(got, want) {
+			t.Fatalf("text %q\n got %q\nwant %q", text, got, want)
+		}
+		text = append(text, '\n')
 		var out bytes.Buffer
 		w := r.Writer(&out)
 		for rest := text; len(rest) > 0; {
@@ -477,7 +319,9 @@ func FuzzStreamEqualsWhole(f *testing.F) {
 			rest = rest[n:]
 		}
 		_ = w.Close()
-		refer(patterns, text).check(t, "streamed", text, out.Bytes(), true)
+		if !bytes.Equal(out.Bytes(), append(want, '\n')) {
+			t.Fatalf("streamed: text %q\n got %q\nwant %q", text, out.Bytes(), want)
+		}
 	})
 }
 
@@ -500,29 +344,12 @@ func benchBase64(n int) []byte {
 	return []byte(base64.StdEncoding.EncodeToString(raw))[:n]
 }
 
-// benchDocs is text as people write it: the project's own documentation.
-func benchDocs(b *testing.B, n int) []byte {
-	files, err := filepath.Glob("../../../docs/*.md")
-	if err != nil || len(files) == 0 {
-		b.Fatal("no documentation", err)
-	}
-	var text []byte
-	for i := 0; len(text) < n; i++ {
-		part, err := os.ReadFile(files[i%len(files)])
-		if err != nil {
-			b.Fatal(err)
-		}
-		text = append(text, part...)
-	}
-	return text[:n]
-}
-
 func BenchmarkMask(b *testing.B) {
-	texts := map[string][]byte{"text": benchText(1 << 20), "base64": benchBase64(1 << 20), "docs": benchDocs(b, 1<<20)}
+	texts := map[string][]byte{"text": benchText(1 << 20), "base64": benchBase64(1 << 20)}
 	for _, c := range []struct {
 		n, size int
 		text    string
-	}{{1, 40, "text"}, {100, 40, "text"}, {1000, 40, "text"}, {10000, 40, "text"}, {10000, 40, "base64"}, {10000, 16, "text"}, {10000, 16, "base64"}, {1000, 8, "text"}, {1, 40, "docs"}, {10000, 40, "docs"}, {10000, 16, "docs"}, {1000, 8, "docs"}} {
+	}{{1, 40, "text"}, {100, 40, "text"}, {1000, 40, "text"}, {10000, 40, "text"}, {10000, 40, "base64"}, {10000, 16, "text"}, {10000, 16, "base64"}, {1000, 8, "text"}} {
 		text := texts[c.text]
 		b.Run(fmt.Sprintf("secrets=%d/bytes=%d/%s", c.n, c.size, c.text), func(b *testing.B) {
 			rng := rand.New(rand.NewPCG(5, 6))

@@ -26,11 +26,10 @@ func (l *Live) Reader(src io.Reader) *Reader { return &Reader{src: src, live: l}
 type Reader struct {
 	src   io.Reader
 	live  *Live
-	buf   []byte  // nil until needed; it begins with what is looked at again
+	buf   []byte  // nil until needed
 	box   *[]byte // the pooled buffer behind buf, if it is one
 	ready int     // buf[out:ready] can be given out
 	out   int
-	keep  int // buf[keep:] is looked at again
 	end   int // buf[ready:end] is held back
 	err   error
 	found int64
@@ -66,17 +65,21 @@ func (r *Reader) fill() {
 		r.finish(red, err)
 		return
 	}
-	found, e := red.mask(r.buf[:r.end], r.out, true)
+	if red.Empty() {
+		r.ready = r.end
+		return
+	}
+	found, hold := red.mask(r.buf[:r.end], true)
 	r.found += int64(found)
-	r.ready, r.keep = e.hold, e.keep
+	r.ready = hold
 }
 
 func (r *Reader) finish(red *Redactor, err error) {
 	if err != io.EOF {
-		r.ready, r.out, r.end = 0, 0, 0 // what is held back may be half a secret
+		r.ready, r.end = 0, 0 // what is held back may be half a secret
 		return
 	}
-	found, cut := red.last(r.buf[:r.end], r.out)
+	found, cut := red.last(r.buf[:r.end])
 	r.found += int64(found + cut)
 	r.ready = r.end
 }
@@ -90,28 +93,20 @@ func (r *Redactor) Stream(b []byte, end bool) (found, hold int) {
 		return 0, len(b)
 	}
 	if end {
-		found, cut := r.last(b, 0)
+		found, cut := r.last(b)
 		return found + cut, len(b)
 	}
-	found, e := r.mask(b, 0, true)
-	return found, e.keep
+	return r.mask(b, true)
 }
 
 // last masks the end of a text, with the beginning of a secret that it may end in.
-func (r *Redactor) last(b []byte, seen int) (found, cut int) {
+func (r *Redactor) last(b []byte) (found, cut int) {
 	if r.Empty() {
 		return 0, 0
 	}
-	q := search{r: r, b: b, more: true}
-	q.run()
-	for _, sp := range q.spans {
-		if sp.end > seen {
-			sp.fill(b)
-			found++
-		}
-	}
-	if q.cut < len(b) {
-		span{start: q.cut, end: len(b)}.fill(b)
+	found, hold := r.mask(b, true)
+	if len(b)-hold >= minTail {
+		fill(b[hold:])
 		cut = 1
 	}
 	return found, cut
@@ -139,16 +134,16 @@ func (p *Pieces) Mask(r *Redactor, b []byte, end bool) (found, hold int) {
 	if k > 0 {
 		text = append(p.before[:k:k], b...)
 	}
-	found, e := r.mask(text, k, true)
-	hold = e.hold
-	p.before = append([]byte(nil), text[e.keep:hold]...)
+	found, hold = r.mask(text, true)
 	if end {
-		p.before = append([]byte(nil), text[e.keep:]...)
-		if e.cut < len(text) {
-			span{start: e.cut, end: len(text)}.fill(text)
+		tail := append([]byte(nil), text[hold:]...)
+		if len(tail) >= minTail {
+			fill(text[hold:])
 			found++
 		}
-		hold = len(text)
+		p.before, hold = tail, len(text)
+	} else if hold >= k {
+		p.before = nil
 	}
 	if k > 0 {
 		copy(b, text[k:])
@@ -163,10 +158,9 @@ func (r *Reader) makeRoom() {
 		r.box = buffers.Get().(*[]byte)
 		r.buf = *r.box
 	}
-	copy(r.buf, r.buf[r.keep:r.end])
-	r.end -= r.keep
-	r.out = r.ready - r.keep
-	r.ready, r.keep = r.out, 0
+	copy(r.buf, r.buf[r.ready:r.end])
+	r.end -= r.ready
+	r.ready, r.out = 0, 0
 	if r.end > len(r.buf)/2 {
 		bigger := make([]byte, 2*len(r.buf))
 		copy(bigger, r.buf[:r.end])
@@ -181,7 +175,7 @@ func (r *Reader) Close() {
 	if r.err == nil {
 		r.err = io.ErrClosedPipe
 	}
-	r.ready, r.end, r.out, r.keep = 0, 0, 0, 0
+	r.ready, r.end, r.out = 0, 0, 0
 	r.release()
 }
 
@@ -203,8 +197,7 @@ func (l *Live) Writer(dst io.Writer) *Writer { return &Writer{dst: dst, live: l}
 type Writer struct {
 	dst   io.Writer
 	live  *Live
-	buf   []byte // what is looked at again
-	out   int    // buf[out:] is held back
+	buf   []byte // held back
 	found int64
 }
 
@@ -217,21 +210,25 @@ func (w *Writer) Write(p []byte) (int, error) {
 		part := p[off:min(off+streamBuffer, len(p))]
 		off += len(part)
 		w.buf = append(w.buf, part...)
-		found, e := w.live.Get().mask(w.buf, w.out, true)
+		red := w.live.Get()
+		found, hold := 0, len(w.buf)
+		if !red.Empty() {
+			found, hold = red.mask(w.buf, true)
+		}
 		w.found += int64(found)
-		if _, err := w.dst.Write(w.buf[w.out:e.hold]); err != nil {
+		if _, err := w.dst.Write(w.buf[:hold]); err != nil {
 			return off, err
 		}
-		w.buf, w.out = append(w.buf[:0], w.buf[e.keep:]...), e.hold-e.keep
+		w.buf = append(w.buf[:0], w.buf[hold:]...)
 	}
 	return len(p), nil
 }
 
 // Close flushes what is held back.
 func (w *Writer) Close() error {
-	found, cut := w.live.Get().last(w.buf, w.out)
+	found, cut := w.live.Get().last(w.buf)
 	w.found += int64(found + cut)
-	_, err := w.dst.Write(w.buf[w.out:])
-	w.buf, w.out = nil, 0
+	_, err := w.dst.Write(w.buf)
+	w.buf = nil
 	return err
 }
