@@ -478,7 +478,7 @@ var samples = []struct {
 	{"isolation", func(s *sampler) string {
 		w := pick(s, [3]string{"noSeccomp: true", "runc", "ENV-SECCOMP"}, [3]string{"newPrivileges: true", "runc", "ENV-NEW-PRIVS"}, [3]string{"newPrivileges: true", "gvisor", "ENV-NEW-PRIVS"}, [3]string{"noUserNamespace: true", "runc", "ENV-HOST-ROOT"},
 			[3]string{"makeDevices: true", "runc-bare", "ENV-MKNOD"}, [3]string{"devices: [/dev/" + pick(s, "kmsg", "vda", "loop0", "loop-control", "ttyS0", "hwrng", "cpu_dma_latency") + "]", "runc-bare", "ENV-DEVICE-NODES"}, [3]string{"hostNamespaces: [pid]", "runc-bare", "ENV-ENVIRON"},
-			[3]string{"writable: [/proc/sys]", "runc-bare", "ENV-CORE-PATTERN"})
+			[3]string{"writable: [/proc/sys]", "runc-bare", "ENV-CORE-PATTERN"}, [3]string{"capabilities: [CAP_NET_RAW], flags: [--net-raw]", "gvisor", "ENV-CAPABILITIES"}) // the runtime takes the capability away without the flag
 		return doc("driver", w[0], "driver: "+w[1], caught(w[2]))
 	}},
 	{"policy-method", func(s *sampler) string {

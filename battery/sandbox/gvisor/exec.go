@@ -61,7 +61,8 @@ func (b *box) exec(ctx context.Context, c sandbox.Command, program *os.File) (in
 		return -1, err
 	}
 	defer ours.Close()
-	args := []string{b.dir.RootArg(), "--log=" + invoke.LogFile, "--log-format=json", "exec", "--process=" + invoke.ProcessFile, "--internal-pid-file=" + pidFile}
+	args := append([]string{b.dir.RootArg(), "--log=" + invoke.LogFile, "--log-format=json"}, bundle.BrokenFlags(b.spec)...)
+	args = append(args, "exec", "--process="+invoke.ProcessFile, "--internal-pid-file="+pidFile)
 	extra := []*os.File{theirs}
 	if program != nil {
 		args, extra = append(args, "--exec-fd="+programFD), append(extra, program)
