@@ -130,11 +130,16 @@ type privateCA struct {
 // newCA makes an authority that has been there since before the run of a packet.
 func newCA(t *testing.T) privateCA {
 	t.Helper()
+	return newCABetween(t, packettest.Started.Add(-time.Hour), packettest.Now.Add(time.Hour))
+}
+
+func newCABetween(t *testing.T, from, until time.Time) privateCA {
+	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "authority"}, NotBefore: packettest.Started.Add(-time.Hour), NotAfter: packettest.Now.Add(time.Hour),
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "authority"}, NotBefore: from, NotAfter: until,
 		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
 	if err != nil {

@@ -138,6 +138,15 @@ func bundleJSON(t testing.TB, b *protobundle.Bundle) []byte {
 	return data
 }
 
+// loggedAt makes the log promise another time for a bundle's entry, and takes the
+// timestamps away.
+func (v virtual) loggedAt(t testing.TB, b *protobundle.Bundle, at time.Time) {
+	t.Helper()
+	b.VerificationMaterial.TimestampVerificationData = nil
+	b.VerificationMaterial.TlogEntries[0].IntegratedTime = at.Unix()
+	v.promised(t, b.VerificationMaterial.TlogEntries[0])
+}
+
 // keyless is a packet whose attestation was signed by an identity, and what a
 // verifier asks of it.
 type keyless struct {

@@ -24,6 +24,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"time"
 
 	protocommon "github.com/sigstore/protobuf-specs/gen/pb-go/common/v1"
 	"github.com/sigstore/sigstore/pkg/signature"
@@ -42,6 +43,10 @@ var (
 	ErrNoHelper  = errors.New("the helper for this key service is not installed")
 	ErrService   = errors.New("the key service refused or failed; nothing was signed")
 )
+
+// callTimeout bounds one call of a helper. Our own helper gives up earlier and says
+// why; one of somebody else's is ended.
+var callTimeout = 75 * time.Second
 
 // Open connects to a key. dir is a folder that is searched for the helper before
 // PATH, usually that of the running program; it may be empty.
@@ -117,6 +122,8 @@ const (
 // describe asks our helper; one of somebody else's does not know the question.
 // Where there is no answer, why is what the helper said.
 func describe(ctx context.Context, helper, ref string) (d keyref.Description, why string) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
 	var out, said bytes.Buffer
 	cmd := exec.CommandContext(ctx, helper, "describe", ref)
 	cmd.Stdout, cmd.Stderr = &out, &said
@@ -131,6 +138,8 @@ func describe(ctx context.Context, helper, ref string) (d keyref.Description, wh
 }
 
 func publicKey(ctx context.Context, ref string) (crypto.PublicKey, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
 	sv, err := cliplugin.LoadSignerVerifier(ctx, ref, crypto.SHA256)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrService, err)
@@ -174,6 +183,8 @@ func (s *signer) SignData(ctx context.Context, data []byte) (sig, digest []byte,
 		h.Write(data)
 		digest = h.Sum(nil)
 	}
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
 	sv, err := cliplugin.LoadSignerVerifier(ctx, s.ref, hash)
 	if err != nil {
 		return nil, nil, fmt.Errorf("%w: %w", ErrService, err)

@@ -25,7 +25,8 @@ import (
 type keyring struct {
 	mu       sync.Mutex
 	versions []*ecdsa.PrivateKey
-	status   int // of answers to requests for a signature, 0 for the right one; −1 drops the connection
+	status   int    // of answers to requests for a signature, 0 for the right one; −1 drops the connection
+	wait     string // Retry-After of those answers
 	asked    int
 }
 
@@ -52,6 +53,9 @@ func (k *keyring) refuses(w http.ResponseWriter, body string) bool {
 		defer k.mu.Lock()
 		panic(http.ErrAbortHandler)
 	case k.status > 0:
+		if k.wait != "" {
+			w.Header().Set("Retry-After", k.wait)
+		}
 		w.WriteHeader(k.status)
 		_, _ = w.Write([]byte(body))
 		return true
@@ -133,7 +137,28 @@ func testKeyService(t *testing.T, ring *keyring, ref, first, second string) {
 			t.Errorf("status %d: asked %d times", status, ring.asked)
 		}
 	}
+	// A service that asks to wait for a day is not waited for.
+	for _, wait := range []string{"86400", "9223372036854775807", time.Now().Add(24 * time.Hour).UTC().Format(http.TimeFormat)} {
+		ring.fail(http.StatusTooManyRequests)
+		ring.wait = wait
+		soon, cancel := context.WithTimeout(ctx, 5*time.Second)
+		if _, err := attest.SignStatement(soon, []byte("{}"), k); !errors.Is(err, kms.ErrService) || strings.Contains(err.Error(), "killed") {
+			t.Errorf("Retry-After %s: %v", wait, err)
+		}
+		cancel()
+		if ring.asked == 0 || ring.asked > 12 {
+			t.Errorf("Retry-After %s: asked %d times", wait, ring.asked)
+		}
+	}
+	ring.wait = ""
 	ring.fail(0)
+	// A service that signs with another key than it has told is not believed.
+	ring.mu.Lock()
+	ring.versions[1] = mustKey(t)
+	ring.mu.Unlock()
+	if _, err := attest.SignStatement(ctx, []byte("{}"), k); !errors.Is(err, kms.ErrService) {
+		t.Errorf("another key's signature: %v", err)
+	}
 	if _, err := kms.Open(ctx, strings.Replace(ref, "/wallproof", "/nosuch", 1), dir); !errors.Is(err, kms.ErrService) {
 		t.Errorf("a key that is not there: %v", err)
 	}

@@ -18,7 +18,9 @@
 package main
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -40,8 +42,12 @@ import (
 
 const prefix = "sigstore-kms-"
 
-// callTimeout bounds a call to a key service when the caller sets no deadline.
-const callTimeout = 60 * time.Second
+// callTimeout bounds a call to a key service when the caller sets no nearer deadline,
+// and grace is how long before it the helper gives up, to say so.
+const (
+	callTimeout = 60 * time.Second
+	grace       = time.Second
+)
 
 func main() {
 	scheme := strings.TrimSuffix(strings.TrimPrefix(filepath.Base(os.Args[0]), prefix), ".exe")
@@ -68,17 +74,38 @@ func serve(stdout io.Writer, stdin io.Reader, scheme string, args []string) erro
 		return handler.WriteErrorResponse(stdout, fmt.Errorf("init options or method are missing"))
 	}
 	deadline := time.Now().Add(callTimeout)
-	if d := plugin.InitOptions.CtxDeadline; d != nil {
-		deadline = *d
+	if d := plugin.InitOptions.CtxDeadline; d != nil && d.Add(-grace).Before(deadline) {
+		deadline = d.Add(-grace)
 	}
 	ctx, cancel := context.WithDeadline(context.Background(), deadline)
 	defer cancel()
-	sv, err := open(ctx, scheme, plugin.InitOptions)
-	if err != nil {
-		return handler.WriteErrorResponse(stdout, err)
+	answered := make(chan []byte, 1)
+	go func() { answered <- answer(ctx, stdin, scheme, plugin) }()
+	select {
+	case response := <-answered:
+		_, err = stdout.Write(response)
+		return err
+	case <-ctx.Done():
+		// The clients of some services know no deadline, and wait for as long as a
+		// busy service asks them to. The program ends here, and the call with it.
+		return handler.WriteErrorResponse(stdout, errors.New("the key service gave no answer in time, or asked to wait for longer; try again later"))
 	}
-	_, err = handler.Dispatch(stdout, stdin, plugin, sv)
-	return err
+}
+
+// answer is the response to one call.
+func answer(ctx context.Context, stdin io.Reader, scheme string, plugin *common.PluginArgs) []byte {
+	var out bytes.Buffer
+	sv, err := open(ctx, scheme, plugin.InitOptions)
+	if err == nil {
+		_, err = handler.Dispatch(&out, stdin, plugin, sv)
+	}
+	if err != nil {
+		out.Reset()
+		if failed := handler.WriteErrorResponse(&out, err); failed != nil {
+			return []byte("{}")
+		}
+	}
+	return out.Bytes()
 }
 
 func open(ctx context.Context, scheme string, init *common.InitOptions) (kms.SignerVerifier, error) {
