@@ -55,7 +55,7 @@ func (o Options) remote(ctx context.Context) []remote.Option {
 	if next == nil {
 		next = remote.DefaultTransport
 	}
-	next = paged{next}
+	next = followed{paged{next}}
 	if !o.Plain {
 		next = encrypted{next}
 	}
@@ -77,6 +77,20 @@ func (e encrypted) RoundTrip(req *http.Request) (*http.Response, error) {
 		return nil, fmt.Errorf("%s: %w", req.URL.Host, ErrClear)
 	}
 	return e.next.RoundTrip(req)
+}
+
+// followed refuses to be sent on without end, which the client would go along with.
+type followed struct{ next http.RoundTripper }
+
+// RoundTrip implements http.RoundTripper.
+func (f followed) RoundTrip(req *http.Request) (*http.Response, error) {
+	n := 0
+	for r := req; r.Response != nil && r.Response.Request != nil; r = r.Response.Request {
+		if n++; n > maxRedirects {
+			return nil, fmt.Errorf("%s: %w", req.URL.Host, ErrRedirects)
+		}
+	}
+	return f.next.RoundTrip(req)
 }
 
 // artifact is the manifest of an attached bundle.

@@ -36,7 +36,8 @@ const (
 const (
 	maxReferrers     = 256
 	maxManifestBytes = 4 << 20
-	maxFetchedBytes  = 512 << 20              // of all bundles of an image together
+	maxFetchedBytes  = 512 << 20 // of all bundles of an image together
+	maxRedirects     = 10
 	settleChecks     = 4                      // how often an entry must still be there
 	settleDelay      = 150 * time.Millisecond // between two looks, more each time
 	settleRounds     = 24
@@ -50,6 +51,8 @@ var (
 	ErrTooLarge    = errors.New("a referrer is larger than the limit")
 	ErrTooMuch     = errors.New("the image's referrers together are larger than the limit")
 	ErrNotBundle   = errors.New("the digest is not of an attached bundle")
+	ErrDigest      = errors.New("the registry answered with a manifest of another digest")
+	ErrRedirects   = errors.New("the registry sends its clients on without end")
 	ErrClear       = errors.New("plain http is used for this machine's own registries only")
 	ErrNoPlatform  = errors.New("the index has no manifest for this platform")
 	ErrNotManifest = errors.New("the digest is of an index; attach to and ask about its platform manifest")

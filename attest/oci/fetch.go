@@ -2,6 +2,7 @@ package oci
 
 import (
 	"context"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -41,7 +42,7 @@ func Resolve(ctx context.Context, image, platform string, o Options) (Image, err
 	if err != nil {
 		return Image{}, fmt.Errorf("platform: %w", err)
 	}
-	desc, err := remote.Get(ref, o.remote(ctx)...)
+	desc, err := o.get(ctx, ref)
 	if err != nil {
 		return Image{}, fmt.Errorf("look for %s: %w", ref, err)
 	}
@@ -57,11 +58,30 @@ func Resolve(ctx context.Context, image, platform string, o Options) (Image, err
 		return Image{}, fmt.Errorf("read the index %s: %w", ref, err)
 	}
 	for _, d := range m.Manifests {
-		if d.Platform != nil && d.Platform.Satisfies(*want) {
+		if d.Platform != nil && d.Platform.Satisfies(*want) && !d.MediaType.IsIndex() {
 			return Image{Digest: d.Digest.String(), Index: desc.Digest.String()}, nil
 		}
 	}
 	return Image{}, fmt.Errorf("%w: %s, %s", ErrNoPlatform, ref, platform)
+}
+
+// get reads a manifest and looks whether its digest is what the registry says. The
+// library takes the registry's word for manifests that say of themselves that they are
+// of Docker's first schema, which nothing here is.
+func (o Options) get(ctx context.Context, ref name.Reference) (*remote.Descriptor, error) {
+	desc, err := remote.Get(ref, o.remote(ctx)...)
+	if err != nil {
+		return nil, err
+	}
+	h, err := v1.Hasher(desc.Digest.Algorithm)
+	if err != nil {
+		return nil, err
+	}
+	h.Write(desc.Manifest)
+	if sum := hex.EncodeToString(h.Sum(nil)); sum != desc.Digest.Hex {
+		return nil, fmt.Errorf("%w: of %s it is %s:%s", ErrDigest, ref, desc.Digest.Algorithm, sum)
+	}
+	return desc, nil
 }
 
 // Fetch returns the bundles that are attached to an image, which is named by the
@@ -134,7 +154,7 @@ func (o Options) fetch(ctx context.Context, subject name.Digest, d v1.Descriptor
 	if d.Size > maxManifestBytes {
 		return Attached{}, false, ErrTooLarge
 	}
-	desc, err := remote.Get(subject.Context().Digest(d.Digest.String()), o.remote(ctx)...)
+	desc, err := o.get(ctx, subject.Context().Digest(d.Digest.String()))
 	if err != nil {
 		return Attached{}, false, err
 	}
@@ -162,7 +182,7 @@ func FetchOne(ctx context.Context, reference string, o Options) (Attached, strin
 	if err != nil {
 		return Attached{}, "", fmt.Errorf("%w (%.200q)", ErrNotDigest, reference)
 	}
-	desc, err := remote.Get(ref, o.remote(ctx)...)
+	desc, err := o.get(ctx, ref)
 	if err != nil {
 		return Attached{}, "", fmt.Errorf("look for %s: %w", ref, err)
 	}
