@@ -3,6 +3,8 @@ package manifest
 import (
 	"encoding/hex"
 	"fmt"
+	"math"
+	"slices"
 	"testing"
 )
 
@@ -78,6 +80,69 @@ func TestInclusionProofs(t *testing.T) {
 	for _, s := range []string{"", "zz", "AB" + fmt.Sprintf("%062d", 0), fmt.Sprintf("%063d", 0)} {
 		if _, err := ParseHash(s); err == nil {
 			t.Errorf("ParseHash(%q) is accepted", s)
+		}
+	}
+}
+
+// Proofs at the sizes at which a tree changes its form, with each thing that a proof says
+// wrong by itself: the place, the size, the leaf, one hash, two hashes in each other's
+// place, a hash too few and one too many.
+func TestInclusionProofsThatLie(t *testing.T) {
+	sizes := map[int64]bool{1: true, 2: true, 3: true}
+	for n := int64(4); n <= 64; n *= 2 {
+		sizes[n-1], sizes[n], sizes[n+1] = true, true, true
+	}
+	for n := range sizes {
+		var leaves []Hash
+		for i := range n {
+			leaves = append(leaves, LeafHash(fmt.Appendf(nil, "line %d of %d", i, n)))
+		}
+		root := subtree(leaves)
+		for i := range n {
+			proof, err := Prove(leaves, i)
+			if err != nil || !Included(root, leaves[i], i, n, proof) {
+				t.Fatalf("leaf %d of %d: its own proof is refused (%v)", i, n, err)
+			}
+			refused := func(what string, root, leaf Hash, at, size int64, proof []Hash) {
+				t.Helper()
+				if Included(root, leaf, at, size, proof) {
+					t.Errorf("leaf %d of %d: accepted with %s", i, n, what)
+				}
+			}
+			for at := int64(-1); at <= n+1; at++ {
+				if at != i {
+					refused(fmt.Sprint("place ", at), root, leaves[i], at, n, proof)
+				}
+			}
+			refused("no place", root, leaves[i], math.MaxInt64, n, proof)
+			// Another size is refused where it gives the path another form. Where it
+			// does not, the proof is as true of that tree: who asks compares the size
+			// with the signed one first (verify.VerifyRow).
+			for _, size := range []int64{0, -1, math.MinInt64, i, math.MaxInt64} {
+				if size != n {
+					refused(fmt.Sprint("size ", size), root, leaves[i], i, size, proof)
+				}
+			}
+			refused("another root", LeafHash(nil), leaves[i], i, n, proof)
+			for k := range proof {
+				bad := slices.Clone(proof)
+				bad[k][31] ^= 0x80
+				refused(fmt.Sprint("hash changed at ", k), root, leaves[i], i, n, bad)
+				refused(fmt.Sprint("hash missing at ", k), root, leaves[i], i, n, slices.Delete(slices.Clone(proof), k, k+1))
+				refused(fmt.Sprint("hash twice at ", k), root, leaves[i], i, n, slices.Insert(slices.Clone(proof), k, proof[k]))
+				if k > 0 {
+					bad = slices.Clone(proof)
+					bad[k], bad[k-1] = bad[k-1], bad[k]
+					refused(fmt.Sprint("hashes exchanged at ", k), root, leaves[i], i, n, bad)
+				}
+				// The sibling in the leaf's place, and the leaf in the sibling's.
+				bad = slices.Clone(proof)
+				bad[k] = leaves[i]
+				refused(fmt.Sprint("leaf and sibling exchanged at ", k), root, proof[k], i, n, bad)
+			}
+			if n > 1 {
+				refused("the root as a leaf", root, root, i, n, nil)
+			}
 		}
 	}
 }
