@@ -84,6 +84,10 @@ func isolation(name, fact string) packettest.Option {
 	return packettest.Run(func(r *manifest.Run) { r.Driver.Isolation[name] = fact })
 }
 
+func series(index, of int64) packettest.Option {
+	return packettest.Run(func(r *manifest.Run) { r.Series = &manifest.Series{ID: "0123abcd", Index: index, Of: of} })
+}
+
 func files(fn func(packet.Memory)) packettest.Option { return packettest.Files(fn) }
 
 func policyOf(s string) packettest.Option { return packettest.WithPolicy([]byte(s)) }
@@ -164,6 +168,9 @@ func TestForgedMeaning(t *testing.T) {
 		{"no proxy configuration", []packettest.Option{packettest.Run(func(r *manifest.Run) { r.Proxy.ConfigDigest = "" })}, verify.Invalid, verify.CodeRunFact},
 		{"no probe", []packettest.Option{packettest.Run(func(r *manifest.Run) { r.ProbeDigest = "" })}, verify.Invalid, verify.CodeRunFact},
 		{"no kernel of the host", []packettest.Option{packettest.Run(func(r *manifest.Run) { r.Host.Kernel = "" })}, verify.Invalid, verify.CodeRunFact},
+		{"the fourth run of three", []packettest.Option{series(4, 3)}, verify.Invalid, verify.CodeManifestRun},
+		{"the zeroth run of three", []packettest.Option{series(0, 3)}, verify.Invalid, verify.CodeManifestRun},
+		{"the last run of three", []packettest.Option{series(3, 3)}, verify.Valid, verify.CodeBatteryOK},
 		{"nothing substituted", []packettest.Option{packettest.Run(func(r *manifest.Run) { r.Substitutions = []string{} })}, verify.Invalid, verify.CodeRunFact},
 		{"the canaries not mentioned", []packettest.Option{packettest.Run(func(r *manifest.Run) { r.Substitutions = r.Substitutions[:3] })}, verify.Invalid, verify.CodeRunFact},
 		{"a foreign platform", []packettest.Option{packettest.Run(func(r *manifest.Run) { r.Image.Platform = "linux/arm64" })}, verify.Invalid, verify.CodeManifestRun},

@@ -55,6 +55,9 @@ func runFault(r manifest.Run) string {
 	case len(slices.Compact(slices.Sorted(slices.Values(r.Substitutions)))) != len(r.Substitutions):
 		return "a substitution is listed twice"
 	}
+	if s := r.Series; s != nil && (s.Index < 1 || s.Of < s.Index) {
+		return fmt.Sprintf("run %d of a series of %d: there is no such run", s.Index, s.Of)
+	}
 	return kernelFault(r)
 }
 

@@ -8,11 +8,13 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/wallproof/wallproof/attest/manifest"
 	"github.com/wallproof/wallproof/attest/packettest"
 	"github.com/wallproof/wallproof/attest/predicate"
 	"github.com/wallproof/wallproof/battery/judge"
+	"github.com/wallproof/wallproof/battery/parts"
 	"github.com/wallproof/wallproof/probes/catalog"
 	"github.com/wallproof/wallproof/verify"
 )
@@ -188,4 +190,107 @@ func TestTamperNamesOfMembers(t *testing.T) {
 		t.Error("the statement is not what this test takes it for")
 	}
 	y.done(500)
+}
+
+// fullManifests are packets whose manifests have what the one that
+// TestTamperManifestMeaning changes has not.
+func fullManifests(t *testing.T) map[string]*packettest.Packet {
+	t.Helper()
+	facts := packettest.Run(func(r *manifest.Run) {
+		r.Proxy.Name, r.Proxy.CADigest = "squid", packettest.OtherDigest
+		r.Tool.Commit = strings.Repeat("5a", 20)
+		r.Admission = &manifest.Admission{State: manifest.AdmissionAdmitted, PolicyDigest: packettest.OtherDigest, Detail: "a signature"}
+		r.Series = &manifest.Series{ID: "0123abcd", Index: 1, Of: 3}
+		r.Driver.Isolation[parts.FactRouting] = manifest.RoutingCatchAll
+		for _, stage := range []catalog.Stage{catalog.StageWork, catalog.StageAgent} {
+			r.Sandboxes = append(r.Sandboxes, manifest.Wired{Sandbox: string(stage), PolicyDigest: predicate.Digest([]byte(packettest.Policy)), Routing: manifest.RoutingCatchAll})
+		}
+	})
+	// What the first probe saw, with every member that an observation can have.
+	seen := packettest.Observations(func(_ string, all []manifest.Observation) []manifest.Observation {
+		i := slices.IndexFunc(all, func(o manifest.Observation) bool {
+			return o.Side == manifest.SideProbe && o.Sign == manifest.SignRefused
+		})
+		if i < 0 {
+			return all
+		}
+		o := &all[i]
+		o.Errno, o.Status, o.Bytes, o.Millis, o.Detail, o.Host, o.Count = "ECONNREFUSED", 403, 12, 34, "in words", "x.example.org", 2
+		return all
+	})
+	halts := packettest.Around(nil, []manifest.Halt{{Time: manifest.FormatTime(packettest.Started), Halted: true}, {Time: manifest.FormatTime(packettest.Started.Add(time.Second))}})
+	first, chosen := small()[0].ID, &manifest.Selection{Skip: []string{small()[0].ID}}
+	for _, c := range small()[1:] {
+		chosen.Only = append(chosen.Only, c.ID)
+		if v := string(c.Vector); !slices.Contains(chosen.Vectors, v) {
+			chosen.Vectors = append(chosen.Vectors, v)
+		}
+	}
+	return map[string]*packettest.Packet{
+		"facts":    smallPacket(t, facts, seen, halts, packettest.Permitted()),
+		"selected": smallPacket(t, packettest.Skip(first), packettest.Run(func(r *manifest.Run) { r.Selection = chosen })),
+		"escape":   smallPacket(t, packettest.Escape(first)),
+		"none":     smallPacket(t, packettest.NotApplicable(), with6(), packettest.Enforcement(manifest.EnforcementFailed, "a redirect could not be installed")),
+	}
+}
+
+// onlySigned are members of entries that nothing in a packet contradicts in every
+// other value, and members that this matrix does not change: edits, since a run with
+// any is refused (TestD23OnePolicyThroughout), and a heartbeat's "refused", which stands
+// for a policy without any path outwards (TestTamperManifestMeaning has the others).
+var onlySigned = regexp.MustCompile(`^(edits\[\]\.|phase\.heartbeat\.refused$)`)
+
+// inPhase is a member of an entry, whichever of the two phases it is in.
+func inPhase(path string) string {
+	return regexp.MustCompile(`^(control|attack)\.`).ReplaceAllString(path, "phase.")
+}
+
+// Every member that an entry can have and that TestTamperManifestMeaning's packet has
+// not, signed anew; one that is added to the schema fails this until it is there.
+func TestTamperEveryMemberOfTheManifest(t *testing.T) {
+	tried := map[string]bool{}
+	for _, l := range manifestLines(tiny(t)) {
+		for _, path := range paths(parseTree(l), "") {
+			tried[inPhase(member(path))] = true
+		}
+	}
+	const fact = "a fact of the run that nothing else in a packet shows, in its proper form"
+	y := newTally(t,
+		perhaps(`facts: \w+ (admission(\.detail|\.policyDigest)?|proxy\.(caDigest|name)|tool\.commit|series(\.\w+)?)`, fact),
+		perhaps(`facts: (flip|truncate) sandboxes\[\d\]\.sandbox|facts: (drop|truncate|swap) sandboxes(\[\d\])?`, "a list of sandboxes by their names, which a run need not have"),
+		perhaps(`facts: (flip halts\[\d\]\.time|drop halts(\[1\])?|truncate halts)`, "a halt for a review, which only the reviewer knows of"),
+		perhaps(`selected: \w+ selection(\.\w+(\[\d+\])?)?`, "the selection of the operator, where it leaves out no more than the entries do"),
+		perhaps(`none: \w+ enforcement\.reason`, "in words why the policy was not in force"),
+	)
+	seen := map[string]bool{}
+	for name, p := range fullManifests(t) {
+		in := p.Input()
+		in.WithoutRerun = true
+		if r := verify.Verify(in); r.Verdict == verify.Invalid {
+			t.Errorf("%s: refused before anything was changed:%s", name, explain(r))
+			continue
+		}
+		lines := manifestLines(p)
+		for n, l := range lines {
+			for _, m := range mutations(l) {
+				if at := inPhase(member(m.path)); !tried[at] {
+					seen[at] = true
+					changed := slices.Clone(lines)
+					changed[n] = m.data
+					y.meaning(p, name+": "+m.op+" "+m.path, rebuild(changed))
+				}
+			}
+		}
+	}
+	for _, typ := range []reflect.Type{reflect.TypeFor[manifest.Run](), reflect.TypeFor[manifest.Technique](), reflect.TypeFor[manifest.Terminal]()} {
+		schema := map[string]bool{}
+		schemaPaths(typ, "", schema)
+		for path := range schema {
+			at, _, _ := strings.Cut(strings.TrimPrefix(path, "."), "{}")
+			if at = inPhase(at); !seen[at] && !tried[at] && !onlySigned.MatchString(at) {
+				t.Errorf("no manifest of the matrix has %s of %s: give fullManifests one", at, typ)
+			}
+		}
+	}
+	y.done(100)
 }
