@@ -69,6 +69,8 @@ func TestParseRefuses(t *testing.T) {
 		"unknown driver":      {"kind: network-dead\ndriver: none\ncaught-by: [NET-TCP]\n", "runc-bare"},
 		"unknown expectation": {"kind: network-dead\nexpect: luck\ncaught-by: [NET-TCP]\n", "luck"},
 		"own machine":         {"kind: proxy\nwith: {openRange: 127.0.0.0/8}\ncaught-by: [LAT-LOOPBACK]\n", "opens no hole"},
+		"names alone":         {"kind: driver\nwith: {hostNamespaces: [uts, cgroup]}\ndriver: runc\ncaught-by: [ENV-CMDLINE]\n", "opens no hole"},
+		"a shared name":       {"kind: namespace\nwith: {share: [uts]}\ncaught-by: [TEN-SYSV]\n", "opens no hole"},
 		"nothing in HTML":     {"kind: proxy\nwith: {skipEncoding: html}\ncaught-by: [TOK-ECHO]\n", "opens no hole"},
 		"two switches":        {"kind: proxy\nwith: {noRedaction: true, allowTrace: true}\ncaught-by: [TOK-ECHO]\n", "one switch"},
 		"no switch":           {"kind: proxy\ncaught-by: [TOK-ECHO]\n", "one switch"},
