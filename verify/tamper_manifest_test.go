@@ -34,6 +34,7 @@ var manifestMeaning = []struct {
 	{regexp.MustCompile(`^(driver|proxy|host|tool|probeDigest|substitutions|image|catalogDigest|policyDigest|runId|enforcement|started|schema)`), []verify.Code{
 		verify.CodeRunFact, verify.CodeManifestRun, verify.CodeNotApplicable, verify.CodeCatalogueUnknown, verify.CodeClaimsDiffer, verify.CodeNonce,
 		verify.CodeEnforcementState, verify.CodeEnforcementOther, verify.CodeTimeBadForm, verify.CodeObservationsTime, verify.CodeRunLength, verify.CodeTimesOrder}},
+	{regexp.MustCompile(`^sandboxes`), []verify.Code{verify.CodeWiring}},
 	{regexp.MustCompile(`^(control|attack)`), []verify.Code{verify.CodeObservationsDiffer, verify.CodeObservationsStray, verify.CodeNonce, verify.CodeSandbox,
 		verify.CodeHeartbeat, verify.CodeFilterLog, verify.CodeOutcomesDiffer, verify.CodeProxyLog}},
 	{regexp.MustCompile(`^(outcome|reason|findings|fact|notApplicable)`), []verify.Code{verify.CodeOutcomesDiffer, verify.CodeNotApplicable}},
@@ -67,6 +68,7 @@ func TestTamperManifestMeaning(t *testing.T) {
 		excuse(`(flip|truncate) (image\.reference|driver\.(name|version)|proxy\.(version|placement)|tool\.version|host\.kernel)`, fact),
 		excuse(`swap (driver\.name|proxy\.placement|image\.digest)`, fact),
 		excuse(`(flip|truncate|swap) driver\.isolation\.\w+(\.\w+)?`, fact),
+		excuse(`swap sandboxes\[\d\]`, "the order of a list of names"),
 		excuse(`flip (started|ended)`, "a time of the run within the tolerance for clocks"),
 	)
 	// Facts that decide something are refused in every other form.

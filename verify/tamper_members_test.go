@@ -202,9 +202,6 @@ func fullManifests(t *testing.T) map[string]*packettest.Packet {
 		r.Admission = &manifest.Admission{State: manifest.AdmissionAdmitted, PolicyDigest: packettest.OtherDigest, Detail: "a signature"}
 		r.Series = &manifest.Series{ID: "0123abcd", Index: 1, Of: 3}
 		r.Driver.Isolation[parts.FactRouting] = manifest.RoutingCatchAll
-		for _, stage := range []catalog.Stage{catalog.StageWork, catalog.StageAgent} {
-			r.Sandboxes = append(r.Sandboxes, manifest.Wired{Sandbox: string(stage), PolicyDigest: predicate.Digest([]byte(packettest.Policy)), Routing: manifest.RoutingCatchAll})
-		}
 	})
 	// What the first probe saw, with every member that an observation can have.
 	seen := packettest.Observations(func(_ string, all []manifest.Observation) []manifest.Observation {
@@ -257,7 +254,6 @@ func TestTamperEveryMemberOfTheManifest(t *testing.T) {
 	const fact = "a fact of the run that nothing else in a packet shows, in its proper form"
 	y := newTally(t,
 		perhaps(`facts: \w+ (admission(\.detail|\.policyDigest)?|proxy\.(caDigest|name)|tool\.commit|series(\.\w+)?)`, fact),
-		perhaps(`facts: (flip|truncate) sandboxes\[\d\]\.sandbox|facts: (drop|truncate|swap) sandboxes(\[\d\])?`, "a list of sandboxes by their names, which a run need not have"),
 		perhaps(`facts: (flip halts\[\d\]\.time|drop halts(\[1\])?|truncate halts)`, "a halt for a review, which only the reviewer knows of"),
 		perhaps(`selected: \w+ selection(\.\w+(\[\d+\])?)?`, "the selection of the operator, where it leaves out no more than the entries do"),
 		perhaps(`none: \w+ enforcement\.reason`, "in words why the policy was not in force"),

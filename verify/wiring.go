@@ -2,6 +2,7 @@ package verify
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/wallproof/wallproof/attest/manifest"
 	"github.com/wallproof/wallproof/attest/packet"
@@ -15,6 +16,9 @@ func (i *inspection) wiring() {
 	m := i.derived.Manifest
 	if fault := wiredFault(m.Run); fault != "" {
 		i.fail(CheckEnforcement, CodeWiring, fault, packet.ManifestFile+":1")
+	}
+	if n, fault := unwired(m.Run, m.Techniques); fault != "" {
+		i.fail(CheckEnforcement, CodeWiring, fault, entryAt(n))
 	}
 	last := fmt.Sprintf("%s:%d", packet.ManifestFile, m.Summary.Count)
 	if fault := haltFault(m.Terminal.Halts); fault != "" {
@@ -47,6 +51,18 @@ func wiredFault(r manifest.Run) string {
 		seen[w.Sandbox] = true
 	}
 	return ""
+}
+
+// unwired finds an entry whose attack ran in a sandbox of which nothing says what it
+// was wired with.
+func unwired(r manifest.Run, entries []manifest.Technique) (n int, fault string) {
+	for n, e := range entries {
+		listed := func(w manifest.Wired) bool { return w.Sandbox == e.Attack.Sandbox }
+		if e.Attack.Sandbox != "" && !slices.ContainsFunc(r.Sandboxes, listed) {
+			return n, fmt.Sprintf("%s: nothing says what policy and routing the sandbox %.60q was wired with", nameOf(e), e.Attack.Sandbox)
+		}
+	}
+	return 0, ""
 }
 
 // haltFault says what is wrong with the halts of a run, or "".

@@ -20,8 +20,10 @@ func TestD23OnePolicyThroughout(t *testing.T) {
 			r.Driver.Isolation[parts.FactRouting] = manifest.RoutingCatchAll
 			ok := manifest.Wired{Sandbox: "work", PolicyDigest: r.PolicyDigest, Routing: manifest.RoutingCatchAll}
 			other := manifest.Wired{Sandbox: "fresh", PolicyDigest: r.PolicyDigest, Routing: manifest.RoutingNone}
+			agent := ok
+			agent.Sandbox = "agent"
 			change(&ok)
-			r.Sandboxes = []manifest.Wired{ok, other}
+			r.Sandboxes = []manifest.Wired{ok, other, agent}
 		})
 	}
 	for name, tt := range map[string]struct {
@@ -32,6 +34,8 @@ func TestD23OnePolicyThroughout(t *testing.T) {
 		"another policy":    {wired(func(w *manifest.Wired) { w.PolicyDigest = packettest.OtherDigest }), verify.CodeWiring},
 		"no digest":         {wired(func(w *manifest.Wired) { w.PolicyDigest = "x" }), verify.CodeWiring},
 		"another routing":   {wired(func(w *manifest.Wired) { w.Routing = manifest.RoutingSelective }), verify.CodeWiring},
+		"one left out":      {wired(func(w *manifest.Wired) { w.Sandbox = "tenant" }), verify.CodeWiring},
+		"nothing listed":    {packettest.Run(func(r *manifest.Run) { r.Sandboxes = []manifest.Wired{} }), verify.CodeWiring},
 		"a sandbox twice":   {wired(func(w *manifest.Wired) { w.Sandbox = "fresh" }), verify.CodeWiring},
 		"halted, resumed":   {packettest.Around(nil, []manifest.Halt{{Time: early, Halted: true}, {Time: late}}), ""},
 		"resumed first":     {packettest.Around(nil, []manifest.Halt{{Time: early}}), verify.CodeWiring},

@@ -20,6 +20,7 @@ import (
 	"github.com/wallproof/wallproof/attest/manifest"
 	"github.com/wallproof/wallproof/attest/packet"
 	"github.com/wallproof/wallproof/attest/predicate"
+	"github.com/wallproof/wallproof/battery/parts"
 	"github.com/wallproof/wallproof/internal/canon"
 	"github.com/wallproof/wallproof/probes/catalog"
 	"github.com/wallproof/wallproof/probes/nonce"
@@ -173,6 +174,9 @@ func (c *config) manifest(entries []manifest.Technique, observations map[string]
 	if c.run.PolicyDigest == "" {
 		c.run.PolicyDigest = predicate.Digest(c.policy)
 	}
+	if c.run.Sandboxes == nil {
+		c.run.Sandboxes = c.wired(entries)
+	}
 	var b bytes.Buffer
 	w := manifest.NewWriter(&b)
 	if err := w.WriteRun(c.run); err != nil {
@@ -191,6 +195,23 @@ func (c *config) manifest(entries []manifest.Technique, observations map[string]
 	w.Note(c.edits, c.halts)
 	_, err = w.Close(hex.EncodeToString(NonceKey), ended)
 	return b.Bytes(), err
+}
+
+// wired lists the sandboxes of the attack, each wired as the run says.
+func (c *config) wired(entries []manifest.Technique) []manifest.Wired {
+	var out []manifest.Wired
+	for _, e := range entries {
+		name := e.Attack.Sandbox
+		if name == "" || slices.ContainsFunc(out, func(w manifest.Wired) bool { return w.Sandbox == name }) {
+			continue
+		}
+		w := manifest.Wired{Sandbox: name, PolicyDigest: c.run.PolicyDigest, Routing: c.run.Driver.Isolation[parts.FactRouting]}
+		if name == string(catalog.StageFresh) || name == string(catalog.StageRestored) {
+			w.Routing = manifest.RoutingNone
+		}
+		out = append(out, w)
+	}
+	return out
 }
 
 func (c *config) redactionFile(files packet.Memory) ([]byte, error) {
