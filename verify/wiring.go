@@ -58,7 +58,7 @@ func wiredFault(r manifest.Run) string {
 func unwired(r manifest.Run, entries []manifest.Technique) (n int, fault string) {
 	for n, e := range entries {
 		listed := func(w manifest.Wired) bool { return w.Sandbox == e.Attack.Sandbox }
-		if e.Attack.Sandbox != "" && !slices.ContainsFunc(r.Sandboxes, listed) {
+		if e.NotApplicable == "" && e.Attack.Sandbox != "" && !slices.ContainsFunc(r.Sandboxes, listed) {
 			return n, fmt.Sprintf("%s: nothing says what policy and routing the sandbox %.60q was wired with", nameOf(e), e.Attack.Sandbox)
 		}
 	}
