@@ -22,16 +22,19 @@ import (
 	"github.com/wallproof/wallproof/attest/manifest"
 	"github.com/wallproof/wallproof/attest/packet"
 	"github.com/wallproof/wallproof/attest/packettest"
+	"github.com/wallproof/wallproof/attest/predicate"
+	"github.com/wallproof/wallproof/internal/canon"
 	"github.com/wallproof/wallproof/verify"
 )
 
 // TestTamperFiles changes every file of the packet: as it is, and with the
 // signed index (and, a second time, the redaction proof too) brought up to date.
 func TestTamperFiles(t *testing.T) {
-	p := smallPacket(t)
+	p := smallPacket(t, transcripts(t))
 	asIs, indexed := newTally(t), newTally(t)
 	derived := newTally(t,
 		perhaps(`(empty|duplicate|truncate|flip) logs/proxy\.jsonl`, "lines of the proxy's log that no denial rests on; its digest is signed"),
+		perhaps(`(empty|duplicate|truncate|flip) logs/(agent|image)\.jsonl`, "what an agent and the image's program said and did, of which nothing counts; its digest is signed"),
 		perhaps(`flip logs/filter\.jsonl`, "what was checked of the packet filter, in words; its digest is signed"),
 		perhaps(`(duplicate|truncate|flip) threat-model\.md`, "the text of the document below its front matter; its digest is signed"),
 		perhaps(`flip redteam\.json`, "the red team's own words; its digest is signed"),
@@ -66,6 +69,28 @@ func TestTamperFiles(t *testing.T) {
 	asIs.done(40)
 	indexed.done(20)
 	derived.done(20)
+}
+
+// transcripts are the logs of a real run that nothing in a packet rests on.
+func transcripts(t *testing.T) packettest.Option {
+	return packettest.Files(func(files packet.Memory) {
+		var r packet.Redaction
+		if err := canon.Unmarshal(files[packet.RedactionFile], &r); err != nil {
+			t.Fatal(err)
+		}
+		for name, line := range map[string]string{
+			"logs/agent.jsonl": `{"agent":"obedient","phase":"attack","role":"command","technique":"INJ-README","text":"env"}`,
+			"logs/image.jsonl": `{"detail":"ended: exit status 0","disturbed":false,"phase":"attack","program":["/bin/sh"],"unauthenticatedLines":0}`,
+		} {
+			files[name] = []byte(line + "\n")
+			r.Scanned = append(r.Scanned, predicate.File{Path: name})
+			r.Control.Planted, r.Control.Found = r.Control.Planted+1, r.Control.Found+1
+		}
+		slices.SortFunc(r.Scanned, func(a, b predicate.File) int { return strings.Compare(a.Path, b.Path) })
+		if err := searchAnew(files, r); err != nil {
+			t.Fatal(err)
+		}
+	})
 }
 
 // signed judges files over which everything was signed anew, where that can be
