@@ -210,7 +210,7 @@ func claimReasons() []Reason {
 		{CodeEnforcementState, CheckEnforcement, Fail, "An unknown state of enforcement.", nextUpgrade},
 		{CodeEnforcementOther, CheckEnforcement, Fail, "The policy in the packet has something to enforce where the run says that it has nothing, or the reverse.", nextForged},
 		{CodePolicyEdited, CheckEnforcement, Fail, "The policy's file was edited while the battery ran, so that the run cannot be attested.", nextCollect},
-		{CodeWiring, CheckEnforcement, Fail, "A sandbox was wired with another policy or routing than entry 0 names, or with none that is known; or the halts of the run are out of order.", nextForged},
+		{CodeWiring, CheckEnforcement, Fail, "A sandbox was wired with another policy or routing than entry 0 names, or with none that is known; an attack ran in a sandbox of which entry 0 says nothing; or the halts of the run are out of order.", nextForged},
 		{CodeRedactionOK, CheckRedaction, Pass, "No secret is in the packet, and the search found what was planted.", ""},
 		{CodeRedactionHits, CheckRedaction, Held, "Secrets were found in the packet.", "Do not publish it. " + nextCollect},
 		{CodeRedactionUnproven, CheckRedaction, Held, "The search did not find what was planted, did not plant in every file and encoding, or looked for nothing, so it proves nothing.", nextCollect},
