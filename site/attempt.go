@@ -14,6 +14,7 @@ import (
 // attempt is one packet that was examined, before it is published.
 type attempt struct {
 	job      job
+	doubt    doubt // of other runs over the image
 	record   *record
 	report   verify.Report
 	evidence *evidence // nil when it does not verify or is taken over
@@ -34,10 +35,10 @@ func (a *attempt) close() error {
 }
 
 // attempt examines a packet, or takes its record over from the build before.
-func (b *builder) attempt(j job, contradicted bool) (*attempt, error) {
-	a := &attempt{job: j}
+func (b *builder) attempt(j job, against doubt) (*attempt, error) {
+	a := &attempt{job: j, doubt: against}
 	latched := b.latched(j.attestation, j.run)
-	if a.kept = b.cache.record(j.packet.Stamp, b.cacheKey(j, contradicted, latched), b.now); a.kept != nil {
+	if a.kept = b.cache.record(j.packet.Stamp, b.cacheKey(j, against, latched), b.now); a.kept != nil {
 		a.record = a.kept.Record
 		a.record.packet, a.record.reused = j.packet.Name, true
 		return a, nil
@@ -50,7 +51,7 @@ func (b *builder) attempt(j job, contradicted bool) (*attempt, error) {
 	}
 	a.files, a.closer = files, closer
 	a.report = examine(b.verifier, files, b.verifyInput(j), latched, b.now)
-	a.evidence = b.judge(a, files, latched, contradicted)
+	a.evidence = b.judge(a, files, latched)
 	return a, nil
 }
 
@@ -70,7 +71,7 @@ func (b *builder) latched(digest, run string) []history.Latch {
 
 // judge turns the report into state, record and evidence; the evidence is nil
 // when it does not verify.
-func (b *builder) judge(a *attempt, files fs.FS, latched []history.Latch, contradicted bool) *evidence {
+func (b *builder) judge(a *attempt, files fs.FS, latched []history.Latch) *evidence {
 	state, codes := stateOf(a.report, latched)
 	a.record = &record{State: state, Codes: codes, packet: a.job.packet.Name}
 	e := evidenceOf(a.report, state, b.catalog)
@@ -86,7 +87,7 @@ func (b *builder) judge(a *attempt, files fs.FS, latched []history.Latch, contra
 	for _, c := range codes {
 		a.record.Critical = a.record.Critical || isCritical(c)
 	}
-	if contradicted {
+	if a.doubt == laterDoubt || a.doubt == sameTime && !a.record.Critical {
 		codes = append(codes, codeContradicted)
 	}
 	var err error
@@ -139,7 +140,7 @@ func (b *builder) publish(a *attempt) error {
 		return nil
 	}
 	// The page shows the history, so the key is that of the history as it is now.
-	key := b.cacheKey(a.job, contains(r.Codes, codeContradicted), b.latched(r.Digest, r.Run))
+	key := b.cacheKey(a.job, a.doubt, b.latched(r.Digest, r.Run))
 	return b.remember(a, key)
 }
 
@@ -169,7 +170,7 @@ func (b *builder) remember(a *attempt, key string) error {
 // renew examines a packet whose pages could not be taken over after all.
 func (b *builder) renew(a *attempt) error {
 	b.cache.forget(a.job.packet.Stamp)
-	again, err := b.attempt(a.job, contains(a.record.Codes, codeContradicted))
+	again, err := b.attempt(a.job, a.doubt)
 	if err != nil {
 		return err
 	}

@@ -85,9 +85,9 @@ type builder struct {
 	cache    *cache
 	before   cacheFile // of the build before
 	assets   assetView
-	base     string               // digest of everything that is the same for all packets
-	primary  string               // image name that index.html is about
-	escaped  map[string]time.Time // by image digest: the newest run that is known to have found a critical escape
+	base     string                     // digest of everything that is the same for all packets
+	primary  string                     // image name that index.html is about
+	escaped  map[string]history.Finding // by image digest: the newest runs that are known to have found a critical escape
 	catalog  map[string]catalog.Technique
 	verifier *verify.Verifier
 	drawn    sync.Map // digest of a policy → its edges
@@ -316,38 +316,62 @@ func (b *builder) each(ctx context.Context, n int, do func(ctx context.Context, 
 	return g.Wait()
 }
 
+// doubt is what other runs over the same image say against one.
+type doubt int
+
+const (
+	noDoubt    doubt = iota
+	sameTime         // a run that ended in the same second found a critical escape
+	laterDoubt       // a newer one did
+)
+
 // examineGroup examines the packets over one image, newest first. Those that do
 // not verify come last: their page must not take the place of a good one.
 func (b *builder) examineGroup(ctx context.Context, group []job) error {
 	done := map[string]bool{}
 	contradicted := false
 	var invalid []*attempt
-	for _, j := range group {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		// A newer run counts even when its packet was not handed over this time.
-		a, err := b.attempt(j, contradicted || b.escaped[j.subject].After(j.collected))
+	for rest := group; len(rest) > 0; {
+		together := rest[:ofOneTime(rest)]
+		rest = rest[len(together):]
+		found, err := b.criticalOf(together)
 		if err != nil {
 			return err
 		}
-		if a.record.State == StateInvalid {
-			invalid = append(invalid, a)
-			if err := a.close(); err != nil {
+		for _, j := range together {
+			if err := ctx.Err(); err != nil {
 				return err
 			}
-			continue
+			a, err := b.attempt(j, b.doubtOf(j, contradicted, found))
+			if err != nil {
+				return err
+			}
+			if a.record.State == StateInvalid {
+				invalid = append(invalid, a)
+				if err := a.close(); err != nil {
+					return err
+				}
+				continue
+			}
+			if !done[a.record.Digest] {
+				done[a.record.Digest] = true
+				err = b.publish(a)
+			}
+			if err := errors.Join(err, a.close()); err != nil {
+				return err
+			}
+			if a.record.Critical {
+				found = append(found, a.record.Digest)
+			}
+			b.keep(a.record)
 		}
-		if !done[a.record.Digest] {
-			done[a.record.Digest] = true
-			err = b.publish(a)
-		}
-		if err := errors.Join(err, a.close()); err != nil {
-			return err
-		}
-		contradicted = contradicted || a.record.Critical
-		b.keep(a.record)
+		contradicted = contradicted || len(found) > 0
 	}
+	return b.publishInvalid(invalid, done)
+}
+
+// publishInvalid publishes what does not verify, where nothing better has its page.
+func (b *builder) publishInvalid(invalid []*attempt, done map[string]bool) error {
 	for _, a := range invalid {
 		d := a.record.Digest
 		a.record.ID = ""
@@ -361,6 +385,55 @@ func (b *builder) examineGroup(ctx context.Context, group []job) error {
 		b.keep(a.record)
 	}
 	return nil
+}
+
+// ofOneTime counts the jobs at the beginning of a list whose runs ended together.
+func ofOneTime(list []job) int {
+	n := 1
+	for n < len(list) && list[n].collected.Equal(list[0].collected) {
+		n++
+	}
+	return n
+}
+
+// criticalOf are those of runs that ended together which found a critical escape. No
+// order says which of them counts, so they are looked at before any is published.
+func (b *builder) criticalOf(together []job) ([]string, error) {
+	if len(together) < 2 {
+		return nil, nil
+	}
+	var found []string
+	for _, j := range together {
+		a, err := b.attempt(j, noDoubt)
+		if err != nil {
+			return nil, err
+		}
+		if a.record.State != StateInvalid && a.record.Critical {
+			found = append(found, a.record.Digest)
+		}
+		if err := a.close(); err != nil {
+			return nil, err
+		}
+	}
+	return found, nil
+}
+
+// doubtOf joins what is known against a run: that a newer one of this build found a
+// critical escape, that others of its time did, and what the history says. A newer
+// run counts even when its packet was not handed over this time.
+func (b *builder) doubtOf(j job, contradicted bool, found []string) doubt {
+	known := b.escaped[j.subject]
+	others := slices.Clone(found)
+	if known.At.Equal(j.collected) {
+		others = append(others, known.By...)
+	}
+	switch {
+	case contradicted || known.At.After(j.collected):
+		return laterDoubt
+	case slices.ContainsFunc(others, func(digest string) bool { return digest != j.attestation }):
+		return sameTime
+	}
+	return noDoubt
 }
 
 func (b *builder) keep(r *record) {

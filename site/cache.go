@@ -240,7 +240,7 @@ func (c *cache) forget(stamp string) {
 
 // cacheKey names everything but the packet itself and the clock that its pages
 // depend on.
-func (b *builder) cacheKey(j job, contradicted bool, latched []history.Latch) string {
+func (b *builder) cacheKey(j job, against doubt, latched []history.Latch) string {
 	b.mu.Lock()
 	entry := b.history.Attestations[j.attestation]
 	past, err := json.Marshal(entry)
@@ -249,7 +249,7 @@ func (b *builder) cacheKey(j job, contradicted bool, latched []history.Latch) st
 		return ""
 	}
 	h := sha256.New()
-	fmt.Fprintf(h, "%s\n%v\n%v\n%v\n%q\n%x %v\n", b.base, j.name == b.primary, contradicted, latched, past, sha256.Sum256(b.liveFor(j)), verify.LiveOutdated(b.liveFor(j), b.now))
+	fmt.Fprintf(h, "%s\n%v\n%v\n%v\n%q\n%x %v\n", b.base, j.name == b.primary, against, latched, past, sha256.Sum256(b.liveFor(j)), verify.LiveOutdated(b.liveFor(j), b.now))
 	return hex.EncodeToString(h.Sum(nil))
 }
 

@@ -8,8 +8,8 @@ import (
 
 // Reasons of the site's own.
 const (
-	// codeContradicted: a newer attestation over the same image found what this
-	// one did not.
+	// codeContradicted: an attestation over the same image that is newer, or as
+	// new, found what this one did not.
 	codeContradicted = "contradicted-by-newer-run"
 	// codePolicyUnread: the attested policy is one that this version's evaluator
 	// does not read, so its edges cannot be drawn.
@@ -52,7 +52,7 @@ var explanations = map[string]explanation{
 	string(verify.CodeEnforcedNothing):  {"Nothing was enforced", "The policy had nothing to enforce, so no boundary was tested.", "A policy that restricts something, and a new run under it.", false},
 	string(verify.CodeEnforcedFailed):   {"Enforcement failed", "The boundary could not be set up, and the run went on without it.", "A run with the boundary in force.", false},
 	codePolicyUnread:                    {"Policy not understood", "The attested policy is written for another version of the evaluator, so what it lets through cannot be drawn.", "The version of Wallproof that the policy was written for.", false},
-	codeContradicted:                    {"Contradicted by a newer run", "A newer run over the same image found a critical escape.", "A newer run that finds none.", false},
+	codeContradicted:                    {"Contradicted by a newer run", "A newer run over the same image, or one that ended at the same time, found a critical escape.", "A newer run that finds none.", false},
 }
 
 // unverified explains every code of evidence that does not verify.

@@ -85,7 +85,7 @@ func peekBundle(b []byte) glimpse {
 		return g
 	}
 	g.subject = "sha256:" + s.Subject[0].Digest["sha256"]
-	g.name, g.collected = imageName(s.Predicate.Image.Reference), parseTime(s.Predicate.Collected)
+	g.name, g.collected = imageName(s.Predicate.Image.Reference), parseTime(s.Predicate.Collected).Truncate(time.Second)
 	g.run = runOf(s.Predicate.Battery.Head)
 	return g
 }

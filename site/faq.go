@@ -104,7 +104,7 @@ func (e *evidence) plain() string {
 	var b strings.Builder
 	line := func(label, value string) {
 		if value != "" {
-			fmt.Fprintf(&b, "%-14s %s\n", label, value)
+			fmt.Fprintf(&b, "%-14s %s\n", label, oneLine(value))
 		}
 	}
 	fmt.Fprintf(&b, "TRUST BOUNDARY  %s\n\n", e.name())
@@ -135,6 +135,10 @@ func (e *evidence) plain() string {
 	}
 	return b.String()
 }
+
+// oneLine keeps a value from making lines of its own, which a text without markup
+// could not tell from those of the claim.
+func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
 
 // wrap breaks a text into lines of at most a number of columns, all but the first
 // indented by two. A word that is longer stands alone.

@@ -281,9 +281,12 @@ func (b *builder) reexamine(j job, files fs.FS, r *record) (*evidence, error) {
 		return nil, fmt.Errorf("site: %s changed while the site was being built", j.packet.Name)
 	}
 	a := &attempt{job: j}
+	if contains(r.Codes, codeContradicted) {
+		a.doubt = laterDoubt
+	}
 	latched := b.latched(j.attestation, j.run)
 	a.report = examine(b.verifier, files, b.verifyInput(j), latched, b.now)
-	e := b.judge(a, files, latched, contains(r.Codes, codeContradicted))
+	e := b.judge(a, files, latched)
 	if e == nil {
 		return nil, fmt.Errorf("site: %s changed while the site was being built", j.packet.Name)
 	}

@@ -50,10 +50,22 @@ func (r *record) summary() Summary {
 	return s
 }
 
-// newer orders records: later runs first, then by digest. Their times are all written
-// in one form, in which later is greater.
+// newer orders records: later runs first; of those that ended together the one that
+// claims less, so that no claim is shown because of an order that means nothing; then
+// by digest. Times are all written in one form, in which later is greater.
 func newer(a, b *record) int {
-	return cmp.Or(strings.Compare(b.Collected, a.Collected), strings.Compare(a.Digest, b.Digest), strings.Compare(a.packet, b.packet))
+	return cmp.Or(strings.Compare(b.Collected, a.Collected), a.claims()-b.claims(), strings.Compare(a.Digest, b.Digest), strings.Compare(a.packet, b.packet))
+}
+
+// claims is how much of the claim is shown: nothing, a part, or all of it.
+func (r *record) claims() int {
+	switch {
+	case r.State == StateCurrent:
+		return 2
+	case r.State == StateHeld && onlyLesserEscapes(r.Codes):
+		return 1
+	}
+	return 0
 }
 
 // holdings joins reason codes with when each came up.

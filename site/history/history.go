@@ -262,17 +262,32 @@ func (h *History) Collect(digest string, at time.Time) {
 	}
 }
 
+// Finding is when a run ended that found something, and the attestations of all runs
+// that ended then and did.
+type Finding struct {
+	At time.Time
+	By []string
+}
+
 // Latest gives for each image the end of the newest run whose attestation was ever
 // seen with a code that matches. What was found once is not unfound, although the
 // attestation may have other codes since: its packet may be damaged now.
-func (h *History) Latest(matches func(code string) bool) map[string]time.Time {
-	out := map[string]time.Time{}
-	for _, e := range h.Attestations {
+func (h *History) Latest(matches func(code string) bool) map[string]Finding {
+	out := map[string]Finding{}
+	for digest, e := range h.Attestations {
 		if !slices.ContainsFunc(e.Events, func(ev Event) bool { return ev.State == StateHeld && slices.ContainsFunc(ev.Codes, matches) }) {
 			continue
 		}
-		if at, err := time.Parse(time.RFC3339, e.Collected); err == nil && at.After(out[e.Subject]) {
-			out[e.Subject] = at
+		at, err := time.Parse(time.RFC3339, e.Collected)
+		if err != nil {
+			continue
+		}
+		known := out[e.Subject]
+		switch {
+		case at.After(known.At):
+			out[e.Subject] = Finding{at, []string{digest}}
+		case at.Equal(known.At):
+			out[e.Subject] = Finding{at, append(known.By, digest)}
 		}
 	}
 	return out
