@@ -8,6 +8,8 @@ import (
 	"net/url"
 	"time"
 
+	"github.com/sigstore/rekor-tiles/v2/pkg/client"
+	"github.com/sigstore/rekor-tiles/v2/pkg/client/write"
 	"github.com/sigstore/sigstore-go/pkg/root"
 	"github.com/sigstore/sigstore-go/pkg/sign"
 
@@ -140,7 +142,15 @@ func (s Services) options(ctx context.Context, k sign.Keypair, token string) (si
 		if r.Version == 2 && token != "" && len(s.Timestamps) == 0 {
 			return o, ErrLogNeedsTime
 		}
-		o.TransparencyLogs = append(o.TransparencyLogs, sign.NewRekor(&sign.RekorOptions{BaseURL: r.URL, Version: r.Version, Timeout: serviceTimeout, Retries: serviceRetries}))
+		log := &sign.RekorOptions{BaseURL: r.URL, Version: r.Version, Timeout: serviceTimeout, Retries: serviceRetries}
+		if r.Version == 2 {
+			c, err := write.NewWriter(r.URL, client.WithTimeout(serviceTimeout))
+			if err != nil {
+				return o, fmt.Errorf("transparency log %s: %w", r.URL, err)
+			}
+			log.ClientV2 = retryingLog{c}
+		}
+		o.TransparencyLogs = append(o.TransparencyLogs, sign.NewRekor(log))
 	}
 	if s.TrustedRoot != nil {
 		tr, err := trustroot.Parse(s.TrustedRoot)

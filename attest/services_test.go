@@ -168,3 +168,48 @@ func TestTimestampedKeySignature(t *testing.T) {
 		t.Errorf("%s: %v", r.Verdict, r.Failed())
 	}
 }
+
+// A Rekor v2 log that is busy or drops connections is asked again, a bounded
+// number of times; one that refuses is not.
+func TestRekorV2LogIsAskedAgain(t *testing.T) {
+	const drop = 0
+	p := packettest.New(t, packettest.Catalogue(few()))
+	for _, c := range []struct {
+		name    string
+		answers []int // the last one is repeated
+		calls   int32
+		errs    []string // what the error says; none: it is no error of the log's
+	}{
+		{"busy for long", []int{429}, 4, []string{"429"}},
+		{"broken for long", []int{503}, 4, []string{"503"}},
+		{"recovers", []int{503, drop, 201}, 3, nil},
+		{"refuses", []int{400}, 1, []string{"400"}},
+		{"no such log", []int{404}, 1, []string{"404"}},
+		{"its answer was lost", []int{drop, 409}, 2, []string{"409", "EOF"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var calls atomic.Int32
+			srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				status := c.answers[min(int(calls.Add(1)), len(c.answers))-1]
+				if status == drop {
+					panic(http.ErrAbortHandler)
+				}
+				w.WriteHeader(status)
+				_, _ = w.Write([]byte("{}"))
+			}))
+			defer srv.Close()
+			_, err := attest.SignStatementWith(t.Context(), p.Statement, signer(t, p.Key), attest.Services{Rekor: []attest.RekorLog{{URL: srv.URL, Version: 2}}})
+			if calls.Load() != c.calls {
+				t.Errorf("asked %d times, want %d: %v", calls.Load(), c.calls, err)
+			}
+			for _, text := range c.errs {
+				if err == nil || !errors.Is(err, attest.ErrService) || !strings.Contains(err.Error(), text) {
+					t.Errorf("error %v, want one with %s", err, text)
+				}
+			}
+			if len(c.errs) == 0 && err != nil {
+				t.Errorf("error %v", err)
+			}
+		})
+	}
+}
