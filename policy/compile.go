@@ -97,17 +97,17 @@ func (e *Evaluator) addBrokers() {
 	e.brokers, e.forges = map[uint32][]*Broker{}, map[uint32][]uint16{}
 	for i := range e.policy.Broker {
 		b := &e.policy.Broker[i]
-		id, _ := e.set.names.Find(b.Host)
+		id, n := e.set.names.Find(b.Host)
 		e.brokers[id] = append(e.brokers[id], b)
-		e.set.names.At(id).flags |= nodeBroker
+		n.flags |= nodeBroker
 		switch u, err := host.ParseURL(b.API); {
 		case err != nil:
 		case u.Host.IsAddr():
 			e.forgesAt = append(e.forgesAt, netip.AddrPortFrom(u.Host.Addr(), u.Port))
 		default:
-			id, _ := e.set.names.Find(u.Host.Name())
+			id, n := e.set.names.Find(u.Host.Name())
 			e.forges[id] = append(e.forges[id], u.Port)
-			e.set.names.At(id).flags |= nodeForge
+			n.flags |= nodeForge
 		}
 	}
 }
@@ -121,9 +121,9 @@ func (e *Evaluator) addRules() {
 				e.inject.byAddr[a] = append(e.inject.byAddr[a], r)
 				continue
 			}
-			id, _ := e.set.names.Find(r.Host)
+			id, n := e.set.names.Find(r.Host)
 			e.inject.byName[id] = append(e.inject.byName[id], r)
-			e.set.names.At(id).flags |= nodeInject
+			n.flags |= nodeInject
 		}
 	}
 }

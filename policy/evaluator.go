@@ -72,7 +72,7 @@ func (e *Evaluator) name(h host.Host, port uint16) (Decision, bool) {
 	intercept, special := false, Reason("")
 	walk := e.walk(h.Name())
 	for walk.next() {
-		n := e.set.names.At(walk.id)
+		n := walk.node
 		kinds := walk.kinds()
 		if !g.decided {
 			e.set.gate(&g, *n, walk.id, true, kinds, port)
@@ -241,7 +241,7 @@ func (e *Evaluator) Request(r Request) Decision {
 		})
 	} else {
 		for walk := e.walk(r.Host.Name()); !g.decided && !ambiguous && walk.next(); {
-			each(*e.set.names.At(walk.id), walk.id, true, walk.kinds())
+			each(*walk.node, walk.id, true, walk.kinds())
 		}
 	}
 	if ambiguous {
@@ -261,6 +261,7 @@ type walk struct {
 	depth int // labels of that part
 	at    int // start of the part that id is for
 	id    uint32
+	node  *node
 }
 
 func (e *Evaluator) walk(name string) walk {
@@ -270,14 +271,14 @@ func (e *Evaluator) walk(name string) walk {
 func (w *walk) next() bool {
 	for w.depth > 0 {
 		part := w.name[w.start:]
-		found := false
+		w.node = nil
 		if w.set.names.HasDepth(w.depth) {
-			w.id, found = w.set.names.Find(part)
+			w.id, w.node = w.set.names.Find(part)
 		}
 		w.at = w.start
 		w.depth--
 		w.start += strings.IndexByte(part, '.') + 1
-		if found {
+		if w.node != nil {
 			return true
 		}
 	}

@@ -63,8 +63,8 @@ func (e *Evaluator) forgeAtAddress(a netip.Addr, port uint16) bool {
 // ("service=git-receive-pack" of the first one). ok is false for every other
 // request.
 func (e *Evaluator) Repository(r Request, query string) (l Lease, ok bool) {
-	id, found := e.set.names.Find(r.Host.Name())
-	if r.Host.IsAddr() || !found || !e.brokersAt(id, r.Port) {
+	id, n := e.set.names.Find(r.Host.Name())
+	if r.Host.IsAddr() || n == nil || !e.brokersAt(id, r.Port) {
 		return Lease{}, false
 	}
 	path, err := host.CleanPath(r.Path)

@@ -54,7 +54,7 @@ func (e *Evaluator) Injection(r Request) *Rule {
 		return longest(e.inject.byAddr[r.Host.Addr()], ruleExact, r, path)
 	}
 	for walk := e.walk(r.Host.Name()); walk.next(); {
-		if e.set.names.At(walk.id).flags&nodeInject == 0 {
+		if walk.node.flags&nodeInject == 0 {
 			continue
 		}
 		if rule := longest(e.inject.byName[walk.id], walk.kinds(), r, path); rule != nil {

@@ -257,8 +257,8 @@ func (b *builder) finish() *Error {
 		flag  uint8
 	}{{host.LocalNames(), nodeLoopback}, {host.MetadataNames(), nodeMetadata}} {
 		for _, name := range m.names {
-			if id, ok := s.names.Find(name); ok {
-				s.names.At(id).flags |= m.flag
+			if _, n := s.names.Find(name); n != nil {
+				n.flags |= m.flag
 			}
 		}
 	}
@@ -381,8 +381,8 @@ func (s *ruleSet) each(fn func(r ref) bool) {
 		}
 		return true
 	}
-	for id := range uint32(s.names.Len()) {
-		if !walk(*s.names.At(id), id, true) {
+	for id, n := range s.names.All() {
+		if !walk(*n, id, true) {
 			return
 		}
 	}

@@ -28,14 +28,25 @@ func TestNames(t *testing.T) {
 		t.Fatalf("%d names, want %d", n.Len(), len(want))
 	}
 	for name, id := range want {
-		if got, ok := n.Find(name); !ok || got != id || n.Name(id) != name || n.Pattern(id) != "*."+name || *n.At(id) != int(id)*3 {
-			t.Fatalf("Find(%s) = %d, %t; want %d (%s)", name, got, ok, id, n.Pattern(id))
+		if got, v := n.Find(name); v == nil || got != id || n.Name(id) != name || n.Pattern(id) != "*."+name || *v != int(id)*3 || n.At(id) != v {
+			t.Fatalf("Find(%s) = %d, %v; want %d (%s)", name, got, v, id, n.Pattern(id))
 		}
 	}
 	for _, absent := range []string{"", "example", "h1", "h99999.example", "xh1.example"} {
-		if id, ok := n.Find(absent); ok {
+		if id, v := n.Find(absent); v != nil {
 			t.Errorf("Find(%q) = %d", absent, id)
 		}
+	}
+	last, count := uint32(0), 0
+	for id, v := range n.All() {
+		if id <= last || want[n.Name(id)] != id || *v != int(id)*3 {
+			t.Fatalf("All gives %s with the id %d after %d", n.Name(id), id, last)
+		}
+		last = id
+		count++
+	}
+	if count != len(want) {
+		t.Errorf("All gives %d names, want %d", count, len(want))
 	}
 	for depth := range 12 {
 		if got, want := n.HasDepth(depth), depth >= 2 && depth <= 8; got != want {
