@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -175,6 +176,9 @@ func (q *question) openPath(path string) error {
 		}
 		q.Packet = root.FS()
 		return nil
+	}
+	if filepath.Base(path) == packet.ManifestFile {
+		return fmt.Errorf("%s is one file of a packet and shows nothing by itself; name the packet's folder, %s", term.Clean(path), term.Clean(filepath.Dir(path)))
 	}
 	f, err := os.Open(path)
 	if err != nil {
