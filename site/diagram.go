@@ -85,9 +85,9 @@ const (
 	boxW    = 252
 	boxH    = 52
 	pitch   = 68
-	wallT   = 26 // thickness of the wall
-	wallL   = 398
-	wallR   = 722
+	wallT   = 26  // thickness of the wall
+	wallL   = 391 // whole bricks wide, like the tall drawing's
+	wallR   = 729
 	coreL   = 468
 	coreR   = 652
 	tagW    = 122
@@ -144,8 +144,7 @@ func (d *drawing) box(x, y int, e edge) {
 // leave draws an edge that passes the wall through a gate, to the left.
 func (d *drawing) leave(x0, y0, wall, y, x1 int, e edge) {
 	gate := wall + wallT/2
-	d.add(`<path class="d-line%s" d="M%d %dC%d %d %d %d %d %dH%d"/>`, lineClass(e), x0, y0, x0-24, y0, wall+wallT+26, y, wall+wallT, y, x1+1)
-	d.add(`<path class="d-line%s" d="M%d %dl-8 5l8 5"/>`, lineClass(e), x1+9, y-5)
+	d.add(`<path class="d-line%s" d="M%d %dC%d %d %d %d %d %dH%dm8 -5l-8 5l8 5"/>`, lineClass(e), x0, y0, x0-24, y0, wall+wallT+26, y, wall+wallT, y, x1+1)
 	d.tag(gate-tagW/2-34, y, e)
 }
 
@@ -175,7 +174,7 @@ const (
 	tallW    = 364
 	tallBoxH = 72
 	tallStep = tallBoxH + 10
-	tallBox  = 66 // left edge of the boxes; the gutter before it holds the lines
+	tallBox  = 72 // left edge of the boxes; the gutter before it holds the lines
 )
 
 // tall draws the same from top to bottom: what is let through above the
@@ -186,26 +185,27 @@ func (d *drawing) tall(open, shut []edge) {
 	lower := core + coreH + wallT + 16
 	d.open("tall", tallW, lower+len(shut)*tallStep+4, open, shut)
 	wallTop, wallBottom := core-wallT-8, core+coreH+wallT+8
-	d.wall(2, wallTop, tallW-4, wallBottom-wallTop)
-	d.add(`<rect class="d-box core" x="92" y="%d" width="180" height="%d" rx="3"/>`, core+12, coreH-24)
+	d.wall(0, wallTop, tallW, wallBottom-wallTop)
+	d.add(`<rect class="d-box core" x="%d" y="%d" width="%d" height="%d" rx="3"/>`, wallT+6, core+12, tallW-2*(wallT+6), coreH-24)
 	d.text("d-text", tallW/2, core+coreH/2-1, "middle", "Sandbox")
 	d.text("d-note", tallW/2, core+coreH/2+17, "middle", "untrusted code")
 	for i, e := range open {
-		x, y := gutter(len(open)-1-i), 1+i*tallStep+tallBoxH/2
-		d.add(`<path class="d-line%s" d="M%d %dV%dH%d"/>`, lineClass(e), x, wallTop+wallT, y, tallBox)
+		x, y := gutter(len(open)-1-i, len(open)), 1+i*tallStep+tallBoxH/2
+		d.add(`<path class="d-line%s" d="M%d %dV%dH%dm-7 -5l7 5l-7 5"/>`, lineClass(e), x, core+12, y, tallBox-1)
 		d.tallEdge(y, e)
 	}
 	for i, e := range shut {
-		x, y := gutter(i), lower+i*tallStep+tallBoxH/2
-		d.add(`<path class="d-line ghost" d="M%d %dV%dH%d"/>`, x, wallBottom+5, y, tallBox)
+		x, y := gutter(i, len(shut)), lower+i*tallStep+tallBoxH/2
+		d.add(`<path class="d-line" d="M%d %dV%d"/>`, x, core+coreH-12, wallBottom-wallT)
+		d.add(`<path class="d-line ghost" d="M%d %dV%dH%d"/>`, x, wallBottom+5, y, tallBox-5)
 		d.tallEdge(y, e)
 	}
 	d.add(`</svg>`)
 }
 
-// gutter is where a line runs: the destination nearest to the wall has the
-// innermost one, so that lines do not cross.
-func gutter(i int) int { return tallBox - 14 - i*8 }
+// gutter is where a line of n runs, inside the wall's inner faces: the destination
+// nearest to the wall has the innermost one, so that lines do not cross.
+func gutter(i, n int) int { return tallBox - 14 - i*min(8, 20/max(n-1, 1)) }
 
 // tallEdge draws a destination, its name above its tag: beside each other a
 // name would have room for a few letters only.

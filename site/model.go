@@ -32,7 +32,7 @@ type pageView struct {
 
 type navItem struct {
 	Title, Href string
-	Here        bool
+	Here        string // "page", or "true" on a page below it
 }
 
 type assetView struct{ Style, More, Theme, Script, Scheme, Filter, List, Icon, Logo string }
@@ -83,6 +83,15 @@ func on(t time.Time) moment {
 	return moment{ISO: t.Format("2006-01-02"), Text: t.Format("2 Jan 2006")}
 }
 
+// dayOf is a day that a theme names, in the words of all others.
+func dayOf(day string) moment {
+	t, err := time.Parse(time.DateOnly, day)
+	if err != nil {
+		return moment{day, day}
+	}
+	return on(t)
+}
+
 // chip is a posture or a state: a word with its glyph.
 type chip struct {
 	Word, Glyph, Class string
@@ -122,6 +131,7 @@ type boundary struct {
 	Gaps           []Gap
 	TechniquesHref string
 	PlainHref      string
+	Until          moment
 }
 
 type claim struct {

@@ -90,9 +90,22 @@ func (b *builder) page(path, title, description string, body any) pageView {
 		v.Contact = &c
 	}
 	for _, s := range sections {
-		v.Nav = append(v.Nav, navItem{Title: s.title, Href: root + s.href, Here: path == s.href || strings.HasPrefix(path, "fleet/") && strings.HasPrefix(s.href, "fleet/")})
+		v.Nav = append(v.Nav, navItem{Title: s.title, Href: root + s.href, Here: here(path, s.href)})
 	}
 	return v
+}
+
+// here says where the reader is, as aria-current has it: on the page that an entry
+// of the navigation leads to, or on one below it. The attestations, and the other
+// pages of their list, are below that list.
+func here(path, entry string) string {
+	switch {
+	case path == entry:
+		return "page"
+	case entry == "fleet/index.html" && (strings.HasPrefix(path, "fleet/") || strings.HasPrefix(path, attestationFolder+"/")):
+		return "true"
+	}
+	return ""
 }
 
 func (b *builder) put(path, template string, v pageView) error {

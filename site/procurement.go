@@ -156,7 +156,7 @@ func (e *evidence) destinations() string {
 func (e *evidence) vectorAnswer(v catalog.Vector) string {
 	for _, r := range e.vectorRows() {
 		if r.ID == string(v) {
-			return fmt.Sprintf("%s: %d attacks blocked and %d contained, each after it had succeeded without the wall.", r.Chip.Word, r.Blocked, r.Contained)
+			return fmt.Sprintf("%s: %s blocked and %d contained, each after it had succeeded without the wall.", r.Chip.Word, count(r.Blocked, "attack", "attacks"), r.Contained)
 		}
 	}
 	return "No conclusive result supports an answer."

@@ -61,6 +61,7 @@ func (b *builder) writeIndex(r *record, e *evidence, view *boundary) error {
 	}
 	title := "Trust boundary · " + b.publisher()
 	v := b.page("index.html", heading+" · "+title, description, view)
+	v.Whole = r.State != StateCurrent // reasons are in the second sheet
 	v.Watch = b.watch(e, "", fileStatus, title)
 	v.Alternates = []alternate{{"application/json", "Status", fileStatus}, {"application/ld+json", "Claim", fileJSONLD}}
 	return b.put("index.html", pageIndex, v)
@@ -119,7 +120,7 @@ func (b *builder) documents(r *record, e *evidence) []document {
 	}
 	out = append(out, document{Title: "History of this site", Href: "../history/index.html", Form: "HTML, JSON, Atom", Note: "Every claim that was made and withdrawn"})
 	for _, d := range b.in.Theme.Documents {
-		out = append(out, document{Title: d.Title, Href: safeURL(d.URL), Note: d.Note, Form: "from the publisher", Date: moment{d.Date, d.Date}})
+		out = append(out, document{Title: d.Title, Href: safeURL(d.URL), Note: d.Note, Form: "from the publisher", Date: dayOf(d.Date)})
 	}
 	return out
 }

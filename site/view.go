@@ -61,6 +61,7 @@ func (e *evidence) outlineOf(stem string, theme Theme, now time.Time) *boundary 
 		Gaps:           theme.KnownGaps,
 		TechniquesHref: page + "#techniques",
 		PlainHref:      filePlain,
+		Until:          at(e.expires),
 	}
 	for _, l := range e.boundary.Limits {
 		b.Limits = append(b.Limits, sentence(clean(l)))
