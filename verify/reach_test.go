@@ -22,7 +22,6 @@ import (
 	protobundle "github.com/sigstore/protobuf-specs/gen/pb-go/bundle/v1"
 	protocommon "github.com/sigstore/protobuf-specs/gen/pb-go/common/v1"
 	protodsse "github.com/sigstore/protobuf-specs/gen/pb-go/dsse"
-	"github.com/sigstore/sigstore-go/pkg/root"
 
 	"github.com/wallproof/wallproof/attest/manifest"
 	"github.com/wallproof/wallproof/attest/packet"
@@ -154,15 +153,7 @@ func newCABetween(t *testing.T, from, until time.Time) privateCA {
 
 func (c privateCA) trustedRoot(t *testing.T) []byte {
 	t.Helper()
-	tr, err := root.NewTrustedRoot(root.TrustedRootMediaType01, []root.CertificateAuthority{&root.FulcioCertificateAuthority{Root: c.cert, ValidityPeriodStart: c.cert.NotBefore, URI: "https://ca.example.org"}}, nil, nil, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	data, err := tr.MarshalJSON()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return data
+	return rootWith(t, c)
 }
 
 // sign signs a statement with a fresh certificate, changed before it is issued.
