@@ -329,6 +329,11 @@ func (x *session) relay(q *request, resp *response, framed bool, ev *Event) (who
 	if chunked {
 		dst = x.chunks
 	}
+	if resp.late != nil && resp.late() {
+		if err := x.bw.Flush(); err != nil {
+			return false, err
+		}
+	}
 	box := copies.Get().(*[]byte)
 	defer copies.Put(box)
 	for {

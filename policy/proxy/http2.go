@@ -9,9 +9,11 @@ import (
 	"net/http"
 	"net/netip"
 	"net/textproto"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/wallproof/wallproof/policy/proxy/httpx"
 )
@@ -263,6 +265,11 @@ func (h *stream2) relay(resp *response) (whole bool, err error) {
 	box := copies.Get().(*[]byte)
 	defer copies.Put(box)
 	flush := http.NewResponseController(h.w)
+	if resp.late != nil && resp.late() {
+		if err := flush.Flush(); err != nil {
+			return false, err
+		}
+	}
 	for {
 		n, err := resp.body.Read(*box)
 		if n > 0 {
@@ -285,22 +292,64 @@ func (h *stream2) relay(resp *response) (whole bool, err error) {
 	}
 }
 
-// h2link is the HTTP/2 connection to the outside of one client connection.
+// h2link is the HTTP/2 connections to the outside of one client connection: one for
+// as long as it takes all streams.
 type h2link struct {
 	mu         sync.Mutex // held while dialling: streams share one connection
-	cc         *http.ClientConn
-	all        []*http.ClientConn // cc and those before it, whose streams may go on
+	conns      []*h2conn  // the newest last; those before it are older or were full
+	generation uint64     // of plain
+	plain      bool       // the upstream speaks HTTP/1.1 only
+}
+
+// h2conn is one of them.
+type h2conn struct {
+	*http.ClientConn
 	addr       netip.AddrPort
 	generation uint64
-	plain      bool // the upstream speaks HTTP/1.1 only
+	shared     bool         // other requests may use it, too
+	streams    atomic.Int32 // that are under way for the client
 }
 
 func (l *h2link) close() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for _, cc := range l.all {
-		_ = cc.Close()
+	for _, c := range l.conns {
+		_ = c.Close()
 	}
+}
+
+// reserve returns a connection with room for a stream, which is kept free for the
+// caller; nil when there is none.
+func (l *h2link) reserve(generation uint64) *h2conn {
+	for _, c := range slices.Backward(l.conns) {
+		if c.shared && c.generation == generation && c.Reserve() == nil {
+			c.streams.Add(1)
+			return c
+		}
+	}
+	return nil
+}
+
+// tidy closes connections that carry no stream and take none, and what there is of
+// idle ones beyond maxIdle: a server decides how many streams it takes and when it
+// has had enough, and not how many connections are kept for it. The library's count
+// of streams does not serve here: it holds those that were reset until the server
+// answers.
+func (l *h2link) tidy(generation uint64) {
+	idle := 0
+	kept := l.conns[:0]
+	for _, c := range slices.Backward(l.conns) {
+		if c.streams.Load() == 0 {
+			if idle++; idle > maxIdle || !c.shared || c.generation != generation || c.Available() == 0 {
+				_ = c.Close()
+				continue
+			}
+		}
+		kept = append(kept, c)
+	}
+	clear(l.conns[len(kept):])
+	slices.Reverse(kept)
+	l.conns = kept
 }
 
 // roundTrip2 sends a request over HTTP/2 when the upstream speaks it, else over
@@ -315,50 +364,65 @@ func (o *origin) roundTrip2(ctx context.Context, r *rules, q *request) (*respons
 	}
 	hr, err := toHTTP(ctx, q)
 	if err != nil {
+		cc.Release()
+		cc.streams.Add(-1)
 		return nil, &refusal{status: 400, reason: httpx.ReasonRequestLine, err: err}
 	}
 	hresp, err := cc.RoundTrip(hr)
 	if err != nil {
+		cc.streams.Add(-1)
 		return nil, &refusal{status: 502, reason: ReasonUpstreamClosed, err: err}
 	}
-	return fromHTTP(q, hresp)
+	resp, ref := fromHTTP(q, hresp)
+	if ref != nil {
+		cc.streams.Add(-1)
+		return nil, ref
+	}
+	resp.release = func(bool) { _ = hresp.Body.Close(); cc.streams.Add(-1) }
+	return resp, nil
 }
 
-// clientConn returns the connection to the outside, nil when it cannot be
-// HTTP/2.
-func (o *origin) clientConn(r *rules, q *request) (*http.ClientConn, *refusal) {
+// clientConn returns a connection to the outside with a stream reserved, nil when it
+// cannot be HTTP/2.
+func (o *origin) clientConn(r *rules, q *request) (*h2conn, *refusal) {
 	l := &o.h2
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	same := l.generation == r.generation && q.claimed.host.IsZero()
-	if same && l.plain {
+	shared := q.claimed.host.IsZero()
+	if shared && l.plain && l.generation == r.generation {
 		return nil, nil
 	}
-	if same && l.cc != nil && l.cc.Err() == nil && l.cc.Available() > 0 {
-		q.dialled = l.addr.String()
-		return l.cc, nil
+	if shared {
+		if c := l.reserve(r.generation); c != nil {
+			q.dialled = c.addr.String()
+			return c, nil
+		}
 	}
+	l.tidy(r.generation)
 	// The connection outlives this stream.
 	tc, _, addr, ref := o.connectTLS(o.ctx, r, q.target, []string{"h2", "http/1.1"})
 	if ref != nil {
 		return nil, ref
 	}
-	l.generation, l.addr = r.generation, addr
 	q.dialled = addr.String()
-	if tc.ConnectionState().NegotiatedProtocol != "h2" {
-		l.plain = true
+	if l.plain, l.generation = tc.ConnectionState().NegotiatedProtocol != "h2", r.generation; l.plain {
 		lk := &link{Conn: tc, raw: tc.NetConn(), target: q.target, scheme: "https", addr: addr, generation: r.generation}
 		o.equip(lk)
 		o.h1.give(lk)
 		return nil, nil
 	}
 	cc, err := o.s.newClientConn(o.ctx, tc, q.target)
+	if err == nil {
+		err = cc.Reserve()
+	}
 	if err != nil {
 		_ = tc.Close()
 		return nil, &refusal{status: 502, reason: ReasonUpstreamResponse, err: err}
 	}
-	l.cc, l.all = cc, append(l.all, cc)
-	return cc, nil
+	c := &h2conn{ClientConn: cc, addr: addr, generation: r.generation, shared: shared}
+	c.streams.Store(1)
+	l.conns = append(l.conns, c)
+	return c, nil
 }
 
 // newClientConn speaks HTTP/2 on a connection that is there already.
@@ -422,6 +486,7 @@ func fromHTTP(q *request, hr *http.Response) (*response, *refusal) {
 		resp.body = hr.Body
 		if hr.ContentLength < 0 {
 			resp.length = httpx.Chunked
+			resp.late = func() bool { return true }
 		}
 	}
 	resp.trailer = func() httpx.Header {

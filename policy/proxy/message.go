@@ -72,6 +72,7 @@ type response struct {
 	length  int64     // of body, or httpx.Chunked; for HEAD what it would be, or -1
 	body    io.Reader // nil without one
 	ended   func() bool
+	late    func() bool // nothing of body has come yet, so that the head goes out alone; nil: it waits for the body
 	trailer func() httpx.Header
 	// release is called once, when the body was relayed or given up; whole says
 	// that it was read to its end.

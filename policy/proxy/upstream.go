@@ -172,8 +172,9 @@ func (o *origin) roundTrip1(ctx context.Context, r *rules, q *request) (*respons
 			return resp, nil
 		}
 		// An idle connection may have been closed while the request was under
-		// way. Only what has no body can be sent again.
-		if reused && q.body == nil && isClosed(err) {
+		// way. Only what has no body can be sent again, and only what may be carried
+		// out twice.
+		if reused && q.body == nil && isIdempotent(q.method) && isClosed(err) {
 			continue
 		}
 		return nil, responseError(err)
@@ -199,6 +200,16 @@ func responseError(err error) *refusal {
 		return &refusal{status: 502, reason: ReasonUpstreamResponse, err: err}
 	}
 	return &refusal{status: 502, reason: ReasonUpstreamClosed, err: err}
+}
+
+// isIdempotent says whether a method may be sent again without harm: nobody knows
+// whether the first was carried out (RFC 9110, section 9.2.2).
+func isIdempotent(method string) bool {
+	switch method {
+	case "GET", "HEAD", "OPTIONS", "PUT", "DELETE":
+		return true
+	}
+	return false
 }
 
 func isClosed(err error) bool {
@@ -274,6 +285,7 @@ func (o *origin) received(l *link, q *request, p *httpx.Response, sent chan erro
 		resp.length = headLength(p.Header)
 	} else if p.Length != 0 {
 		resp.body, resp.ended = &l.body, l.body.Done
+		resp.late = func() bool { return l.br.Buffered() == 0 }
 		if p.Length < 0 {
 			resp.length = httpx.Chunked
 		}

@@ -103,9 +103,15 @@ const (
 	maskBit    = 0x80
 	opControl  = 0x08
 	framePiece = 16 << 10
+	// maxAside bounds what is queued beside the text that is held back: headers of
+	// fragments, control frames.
+	maxAside = 64 << 10
 )
 
-var errFrame = errors.New("malformed WebSocket frame")
+var (
+	errFrame = errors.New("malformed WebSocket frame")
+	errAside = errors.New("more WebSocket frames than are kept behind held-back text")
+)
 
 // run passes frames on until src ends, with io.EOF, or fails.
 func (f *frameRelay) run(src io.Reader) error {
@@ -167,6 +173,9 @@ func (f *frameRelay) header(src io.Reader) (fin, control bool, size int64, err e
 		return false, false, 0, errFrame
 	}
 	f.queue = append(f.queue, h[:n]...)
+	if len(f.queue)-len(f.text) > maxAside {
+		return false, false, 0, errAside
+	}
 	if size == 0 && len(f.text) == 0 {
 		err = f.flush(false)
 	}
