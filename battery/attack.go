@@ -19,6 +19,7 @@ var networked = []catalog.Stage{catalog.StageWork, catalog.StageAgent, catalog.S
 // side, and then puts the phase back: what was seen is complete only when
 // everything has stopped.
 func (p *phase) attackAll(ctx context.Context) error {
+	p.stage.Begin()
 	g, gctx := errgroup.WithContext(ctx)
 	for _, stage := range networked {
 		g.Go(func() error { return p.attackIn(gctx, stage) })

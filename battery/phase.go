@@ -238,12 +238,13 @@ func (p *phase) verifyStage(ctx context.Context) error {
 		return err
 	}
 	p.verified = v
-	return p.bracket()
+	return p.bracket(err == nil)
 }
 
-// bracket notes the filter's state before the first sandbox starts, and again
-// when the last one has stopped and all that it sent has arrived.
-func (p *phase) bracket() error {
+// bracket notes the filter's state before the first sandbox starts, which is the one
+// that was verified, and again when the last one has stopped and all that it sent has
+// arrived.
+func (p *phase) bracket(verified bool) error {
 	p.onClose(func(ctx context.Context) error {
 		for _, w := range []*witness.Process{p.world, p.open} {
 			if w == nil {
@@ -253,8 +254,13 @@ func (p *phase) bracket() error {
 				return fmt.Errorf("wait for the witness: %w", err)
 			}
 		}
+		p.stage.End()
 		return p.markFilter(1)
 	})
+	if verified {
+		p.filter[0] = p.verified.Filter
+		return nil
+	}
 	return p.markFilter(0)
 }
 

@@ -18,6 +18,7 @@ import (
 	"github.com/wallproof/wallproof/battery/sandbox"
 	"github.com/wallproof/wallproof/policy/proxy"
 	"github.com/wallproof/wallproof/probes"
+	"github.com/wallproof/wallproof/probes/catalog"
 	"github.com/wallproof/wallproof/probes/nonce"
 	"github.com/wallproof/wallproof/probes/plant"
 	"golang.org/x/sync/errgroup"
@@ -94,13 +95,51 @@ func (p *phase) startBox(ctx context.Context, name string, place plant.Place) er
 		env = append(env, proxy.ModelEnv(p.r.policy, p.modelKey(m))...)
 	}
 	spec := p.spec(name, place)
-	if name == boxImage {
+	switch name {
+	case boxImage:
 		spec.Limits = imageLimits
+	case boxWork:
+		first, err := p.first()
+		if err != nil {
+			return err
+		}
+		spec.Init = append(spec.Init, first...)
 	}
 	spec.NetNS, spec.DNS = box.NetNSPath, resolvers(box)
 	spec.OwnHosts, spec.Hosts = p.r.named != nil, p.hostsFile(box)
 	spec.Env = withoutRuntime(lastWins(append(env, place.Env...)))
 	return p.startAndPlant(ctx, name, spec, place)
+}
+
+// first is the argument that has the work sandbox's first process make attempts
+// before anything else runs there; none where the policy or the stack leaves no such
+// attempt.
+func (p *phase) first() ([]string, error) {
+	unmet := p.r.roles.parts.Unmet()
+	f := probes.First{Outside: p.outside().Outside}
+	for _, t := range p.r.techniques {
+		for _, v := range t.Variants {
+			if v != catalog.FirstV4 && v != catalog.FirstV6 {
+				continue
+			}
+			pl := planned{technique: t, variant: v, stage: t.StageOf(v)}
+			if missing, _ := unmet.First(t, v); missing != "" {
+				continue
+			}
+			if has6, _ := p.stage.IPv6(); v == catalog.FirstV6 && !has6 {
+				continue
+			}
+			f.Items = append(f.Items, probes.Item{Technique: t.ID, Variant: v, Nonce: p.r.nonceOf(pl, p.name)})
+		}
+	}
+	if len(f.Items) == 0 {
+		return nil, nil
+	}
+	raw, err := json.Marshal(f)
+	if err != nil {
+		return nil, fmt.Errorf("encode the first attempts: %w", err)
+	}
+	return []string{string(raw)}, nil
 }
 
 // spec is what all sandboxes of a phase have in common.

@@ -58,6 +58,13 @@ type Plan struct {
 	Program *Program `json:"program,omitempty"`
 }
 
+// First is what a sandbox's first process attempts before it does anything else. The
+// attempts of the same nonces in a plan that runs later report what came of them.
+type First struct {
+	Outside Outside `json:"outside"`
+	Items   []Item  `json:"items"`
+}
+
 // Program is a program of the image. One observation of the output has its nonce:
 // what became of it (see package beside).
 type Program struct {

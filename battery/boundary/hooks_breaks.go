@@ -31,10 +31,10 @@ type Hooks struct {
 	RejectAsDrop bool `json:"rejectAsDrop,omitempty" yaml:"rejectAsDrop,omitempty"`
 	// Dead takes the boxes' links down, on the router's side.
 	Dead bool `json:"dead,omitempty" yaml:"dead,omitempty"`
-	// LateFilterMs loads the filter only so many milliseconds after Build has
-	// returned; until then everything is forwarded.
+	// LateFilterMs loads the filter only so many milliseconds after Begin; until then
+	// everything is forwarded. A run that is over sooner has it loaded by End.
 	LateFilterMs int `json:"lateFilterMs,omitempty" yaml:"lateFilterMs,omitempty"`
-	// MidRun changes the filter after VerifyInPlace has returned.
+	// MidRun changes the filter after VerifyInPlace has returned, by End at the latest.
 	MidRun *MidRun `json:"midRun,omitempty" yaml:"midRun,omitempty"`
 	// Segment is who else is on the first box's network segment, past the router:
 	// another box by its name, or "world"; "" for nobody.
@@ -251,10 +251,13 @@ func (h Hooks) lateFilter() bool { return h.LateFilterMs > 0 }
 
 func (h Hooks) spareLiveCheck() bool { return h.any() && !h.LiveCheck }
 
-func (h Hooks) built(s *Stage) error {
+func (h Hooks) begun(s *Stage) {
 	if h.LateFilterMs > 0 {
 		s.later(h.LateFilterMs, func() error { return s.rules.load(int(s.router.fd)) })
 	}
+}
+
+func (h Hooks) built(s *Stage) error {
 	if h.Segment != "" {
 		return s.share(h.Segment)
 	}
@@ -285,17 +288,19 @@ func (h Hooks) verified(s *Stage) {
 	})
 }
 
-// later runs fn after a time, unless the stage is closed before.
+// later runs fn after a time, or at the end, unless the stage is closed before.
 func (s *Stage) later(ms int, fn func() error) {
-	go func() {
+	s.pending.Go(func() {
 		timer := time.NewTimer(time.Duration(ms) * time.Millisecond)
 		defer timer.Stop()
 		select {
 		case <-s.life.Done():
+			return
 		case <-timer.C:
-			_ = s.open(fn) // a break that does not fire is missed by its test
+		case <-s.over.Done():
 		}
-	}()
+		_ = s.open(fn) // a break that does not fire is missed by its test
+	})
 }
 
 // replace swaps the whole table in one transaction.

@@ -228,9 +228,33 @@ func TestBreakLateFilter(t *testing.T) {
 	}
 	reaches(t, s, "tcp", "10.0.0.1:22")
 	reaches(t, s, "tcp", "[fd00::1]:80")
+	s.Begin()
 	awaitChange(t, s, before)
 	refused(t, s, "tcp", "10.0.0.1:22")
 	refused(t, s, "udp", "[fd00::1]:123")
+}
+
+// What was to come later than the end comes at the end, so that a filter that changes
+// is never one that did not.
+func TestBreakByTheEnd(t *testing.T) {
+	for name, hooks := range map[string]Hooks{"late": {LateFilterMs: 3600000}, "mid-run": {MidRun: &MidRun{AfterMs: 3600000, Accept: AcceptRule{CIDR: "10.0.0.0/8"}}}} {
+		t.Run(name, func(t *testing.T) {
+			s := brokenStage(t, hooks)
+			before, err := s.FilterState()
+			if err != nil {
+				t.Fatal(err)
+			}
+			s.Begin()
+			s.End()
+			after, err := s.FilterState()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if after.Digest == before.Digest || after.Generation == before.Generation {
+				t.Errorf("unchanged: %+v", after)
+			}
+		})
+	}
 }
 
 func TestBreakMidRun(t *testing.T) {

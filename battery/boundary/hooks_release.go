@@ -18,4 +18,6 @@ func (Hooks) built(*Stage) error { return nil }
 
 func (Hooks) verified(*Stage) {}
 
+func (Hooks) begun(*Stage) {}
+
 func (Hooks) spareLiveCheck() bool { return false }

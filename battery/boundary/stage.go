@@ -25,6 +25,9 @@ type Stage struct {
 	closed  bool
 	stop    context.CancelFunc // ends what hooks have started
 	life    context.Context
+	hasten  context.CancelFunc // has it come at once
+	over    context.Context
+	pending sync.WaitGroup
 }
 
 // Build makes the namespaces, links, addresses and rules, and starts the reader
@@ -40,6 +43,7 @@ func Build(ctx context.Context, cfg Config) (*Stage, error) {
 func build(ctx context.Context, cfg Config, noIPv6 string) (*Stage, error) {
 	s := &Stage{cfg: cfg, noIPv6: noIPv6}
 	s.life, s.stop = context.WithCancel(context.Background())
+	s.over, s.hasten = context.WithCancel(s.life)
 	for _, step := range []func() error{
 		s.makeNamespaces, s.settle, s.filter, s.makeLinks, s.settleLinks, s.startLinks, s.startReader,
 		func() error { return cfg.Hooks.built(s) },

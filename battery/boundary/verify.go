@@ -58,6 +58,16 @@ func (s *Stage) VerifyInPlace(ctx context.Context) (Verification, error) {
 	return v, nil
 }
 
+// Begin says that the first byte of untrusted code is about to run, End that the last
+// one has. Nothing depends on it but seeded breaks that are about time.
+func (s *Stage) Begin() { s.cfg.Hooks.begun(s) }
+
+// End is the other side of Begin: what was to come later comes now.
+func (s *Stage) End() {
+	s.hasten()
+	s.pending.Wait()
+}
+
 func (s *Stage) verify(ctx context.Context, v *Verification) error {
 	if !s.cfg.Hooks.lateFilter() {
 		if err := s.rules.compareWithKernel(int(s.router.fd)); err != nil {

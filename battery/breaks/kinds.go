@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -134,6 +135,9 @@ func segment(b *Break, h *battery.Breaks) error {
 	return nil
 }
 
+// ofProcess matches what /proc has of a process.
+var ofProcess = regexp.MustCompile(`^/proc/(self|thread-self|[0-9]+)(/|$)`)
+
 // over mounts an ordinary file over one that the sandbox has from its runtime.
 func over(b *Break, h *battery.Breaks) error {
 	var p struct {
@@ -144,6 +148,9 @@ func over(b *Break, h *battery.Breaks) error {
 	}
 	if !strings.HasPrefix(p.Path, "/") {
 		return errors.New("over needs path")
+	}
+	if ofProcess.MatchString(p.Path) {
+		return errors.New("over: " + p.Path + " is of a process, of which there is none yet when the sandbox's mounts are made")
 	}
 	h.Over = p.Path
 	return nil

@@ -221,7 +221,7 @@ var samples = []struct {
 			pick(s, "", ", proto: tcp", ", proto: tcp, ports: [{first: 1080}]", ", proto: tcp, ports: [{first: 3000, last: 3200}]"), caught("TEN-PROXY"))
 	}},
 	{"filter-late", func(s *sampler) string {
-		return doc("filter-late", fmt.Sprintf("milliseconds: %d", 300000+s.IntN(600000)), caught("NET-TCP", "NET-HTTPS"))
+		return doc("filter-late", fmt.Sprintf("milliseconds: %d", pick(s, 1, 1+s.IntN(1000), 1000+s.IntN(600000))), caught("NET-TCP"))
 	}},
 	{"environment", func(s *sampler) string {
 		return doc("environment-leak", "variable: "+s.variable()+", secret: "+pick(s, "API_TOKEN", "SEARCH_KEY", "host", "git", "platform"), caught("TOK-ENV"))
@@ -347,7 +347,7 @@ var samples = []struct {
 			"ptrace", "process_vm_readv", "process_vm_writev", "lookup_dcookie", "fsmount", "fspick", "mount_setattr", "set_mempolicy", "uselib", "ustat", "vm86", "userfaultfd")+"]", "driver: runc", caught("ENV-SECCOMP"))
 	}},
 	{"unmasked", func(s *sampler) string {
-		return doc("driver", "unmasked: ["+pick(s, "/proc/kcore", "/proc/keys", "/proc/timer_list", "/sys/firmware", "/proc/interrupts", "all")+"]", "driver: runc", caught("ENV-MASKED"))
+		return doc("driver", "unmasked: ["+pick(s, "/proc/keys", "/proc/key-users", "/proc/kallsyms", "/proc/timer_list", "/sys/firmware", "/proc/interrupts", "all")+"]", "driver: runc", caught("ENV-MASKED"))
 	}},
 	{"identity", func(s *sampler) string {
 		return doc("tenant", "believe-header: X-"+strings.ToUpper(s.word()[:1])+s.word()+"-"+s.word(), caught("TEN-IDENTITY"))
@@ -412,7 +412,7 @@ var samples = []struct {
 	}},
 	{"filter-changed", func(s *sampler) string {
 		cidr, id := s.private()
-		return doc("filter-changed", fmt.Sprintf("after: %d, cidr: %q, proto: %s", 50+s.IntN(400), cidr, pick(s, "tcp", "udp")), caught(id, "NET-TCP"), "expect: nothing-blocked")
+		return doc("filter-changed", fmt.Sprintf("after: %d, cidr: %q, proto: %s", pick(s, 0, s.IntN(400), s.IntN(100000)), cidr, pick(s, "tcp", "udp")), caught(id, "NET-TCP"), "expect: nothing-blocked")
 	}},
 	{"network-dead", func(s *sampler) string {
 		return doc("network-dead", "", caught(pick(s, "NET-TCP", "LAT-172", "IMD-AWS-V1"), "NET-HTTP"), "expect: nothing-blocked")
@@ -430,8 +430,8 @@ var samples = []struct {
 		return doc("groups", "", "driver: "+pick(s, "gvisor", "runc"), caught("LAT-MULTICAST"))
 	}},
 	{"over", func(s *sampler) string {
-		w := pick(s, [2]string{"/dev/null", "ENV-NULL-DEVICE"}, [2]string{"/dev/console", "ENV-CONSOLE"}, [2]string{"/proc/sys/kernel/domainname", "ENV-PROC-WRITES"}, [2]string{"/proc/self/oom_score_adj", "ENV-PROC-WRITES"},
-			[2]string{"/proc/sys/net/ipv4/ip_forward", "ENV-PROC-WRITES"}, [2]string{"/proc/self/uid_map", "ENV-PROC-WRITES"})
+		w := pick(s, [2]string{"/dev/null", "ENV-NULL-DEVICE"}, [2]string{"/dev/console", "ENV-CONSOLE"}, [2]string{"/proc/sys/kernel/domainname", "ENV-PROC-WRITES"},
+			[2]string{"/dev/" + pick(s, "zero", "full", "random", "urandom"), "ENV-NULL-DEVICE"}, [2]string{"/proc/sys/" + pick(s, "net/ipv4/ip_forward", "kernel/hostname", "kernel/shmmax", "kernel/pid_max", "vm/overcommit_memory"), "ENV-PROC-WRITES"})
 		return doc("over", "path: "+w[0], caught(w[1]))
 	}},
 	{"tools", func(s *sampler) string {

@@ -9,13 +9,24 @@ import (
 	"os/signal"
 	"syscall"
 
+	"github.com/wallproof/wallproof/probes/open"
 	"github.com/wallproof/wallproof/probes/planter"
 	"golang.org/x/sys/unix"
 )
 
-// hold is a sandbox's first process: it holds what it is asked to plant, and does
-// nothing else but wait.
+// first is what the first process attempts before it does anything else.
+var first string
+
+// hold is a sandbox's first process: it makes the first attempts, if it is given
+// any, holds what it is asked to plant, and does nothing else but wait.
 func hold(ctx context.Context, _ io.Reader, _ io.Writer) error {
+	if first != "" {
+		made, err := open.Begin(ctx, first)
+		if err != nil {
+			return err
+		}
+		go made.Tell(ctx)
+	}
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)

@@ -3,7 +3,7 @@
 // and works as any user, on a read-only root file system without /tmp.
 //
 //	wallproof-probe run    make the attempts of a plan (one line of JSON on standard input)
-//	wallproof-probe hold   be a sandbox's first process: do nothing, reap children
+//	wallproof-probe hold [FIRST]  be a sandbox's first process: make the first attempts (JSON), then do nothing, reap children
 //	wallproof-probe seed   plant what a plan on standard input says, and hold it
 //	wallproof-probe serve  be the neighbour: hold canaries of one's own, answer the nonces that arrive
 //	wallproof-probe prepare  make folders and files that a plan on standard input says
@@ -59,7 +59,9 @@ func main() {
 	if len(os.Args) > 2 && os.Args[1] == "reach" {
 		end(inside.Reach(context.Background(), os.Stdout, os.Args[2:]))
 	}
-	if len(os.Args) != 2 {
+	if len(os.Args) == 3 && os.Args[1] == planter.HoldCommand {
+		first = os.Args[2]
+	} else if len(os.Args) != 2 {
 		usage()
 	}
 	command, ok := commands[os.Args[1]]

@@ -9,6 +9,7 @@ import (
 	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/json"
 	"encoding/pem"
 	"errors"
 	"fmt"
@@ -29,6 +30,7 @@ import (
 	"github.com/wallproof/wallproof/probes/catalog"
 	"github.com/wallproof/wallproof/probes/kit"
 	"github.com/wallproof/wallproof/probes/nonce"
+	"github.com/wallproof/wallproof/probes/open"
 	"golang.org/x/net/dns/dnsmessage"
 )
 
@@ -169,6 +171,29 @@ func edits(id string) bool {
 	return id == "NET-HOSTS-EDIT" || id == "NET-RESOLVER-EDIT" || id == "NET-ROUTE-EDIT"
 }
 
+// beFirst makes the attempts that are the sandbox's first process's.
+func beFirst(t *testing.T, plan *probes.Plan) {
+	t.Helper()
+	first := probes.First{Outside: plan.Facts.Outside}
+	for _, item := range plan.Items {
+		if item.Variant == catalog.FirstV4 || item.Variant == catalog.FirstV6 {
+			first.Items = append(first.Items, item)
+		}
+	}
+	raw, err := json.Marshal(first)
+	if err != nil {
+		t.Fatal(err)
+	}
+	made, err := open.Begin(t.Context(), string(raw))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, end := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() { defer close(ended); _ = made.Tell(ctx) }()
+	t.Cleanup(func() { end(); <-ended })
+}
+
 // attack makes every network attempt and returns what each saw.
 func attack(t *testing.T, b boundary, timeoutMs int64) map[string]manifest.Observation {
 	t.Helper()
@@ -179,6 +204,7 @@ func attack(t *testing.T, b boundary, timeoutMs int64) map[string]manifest.Obser
 	if err != nil {
 		t.Fatal(err)
 	}
+	beFirst(t, plan)
 	r := probes.Runner{Attempts: All()}
 	if err := r.Run(context.Background(), plan, w); err != nil {
 		t.Fatal(err)
@@ -280,7 +306,7 @@ func TestSilenceIsNoRefusal(t *testing.T) {
 	hang := func(c net.Conn) { io.Copy(io.Discard, c) }
 	got := attack(t, boundary{proxy: hang, socks: hang, dns: func([]byte) []byte { return nil }}, 1500)
 	for name, o := range got {
-		if strings.Contains(name, "/direct-") {
+		if strings.Contains(name, "/direct-") || strings.Contains(name, "/first-") {
 			continue // they don't go through what is silent
 		}
 		if o.Sign != manifest.SignTimeout {

@@ -4,11 +4,13 @@ import (
 	"bufio"
 	"context"
 	"crypto/tls"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/netip"
+	"strings"
 	"testing"
 	"time"
 
@@ -16,6 +18,7 @@ import (
 	"github.com/wallproof/wallproof/probes"
 	"github.com/wallproof/wallproof/probes/catalog"
 	"github.com/wallproof/wallproof/probes/nonce"
+	"github.com/wallproof/wallproof/probes/open"
 )
 
 // openWorld answers every nonce on the loopback's whole IPv4 range, which stands
@@ -157,6 +160,49 @@ func TestAnOpenWorldIsReached(t *testing.T) {
 		cancel()
 		if o.Sign != manifest.SignAnswered {
 			t.Errorf("%s: %+v", id, o)
+		}
+	}
+}
+
+// The first process's attempts are made without being asked for, and told to whoever
+// runs the plan; without such a process there is nothing to tell.
+func TestFirstAttemptsAreTold(t *testing.T) {
+	facts := openWorld(t, make(chan string, 1))
+	env := func(variant string) *probes.Env {
+		return &probes.Env{Facts: &facts, Technique: "NET-TCP", Variant: variant, Nonce: nonce.New([]byte("k"), "run", "NET-TCP", variant, "")}
+	}
+	asked := env(catalog.FirstV4)
+	if o := All()["NET-TCP"](t.Context(), asked); o.Sign != manifest.SignMissing {
+		t.Errorf("nobody made it: %+v", o)
+	}
+	plan, err := json.Marshal(probes.First{Outside: facts.Outside, Items: []probes.Item{{Technique: "NET-TCP", Variant: asked.Variant, Nonce: asked.Nonce}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	made, err := open.Begin(t.Context(), string(plan))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, end := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() { defer close(ended); _ = made.Tell(ctx) }()
+	defer func() { end(); <-ended }()
+	if o := All()["NET-TCP"](t.Context(), asked); o.Sign != manifest.SignReached || o.Proof != nonce.Proof([]byte("k"), asked.Nonce) || len(o.Local) == 0 {
+		t.Errorf("%+v", o)
+	}
+	if o := All()["NET-TCP"](t.Context(), env(catalog.FirstV6)); o.Sign != manifest.SignMissing {
+		t.Errorf("an attempt that was not made: %+v", o)
+	}
+}
+
+// A plan that cannot be made is an error before anything is tried.
+func TestFirstAttemptsAreBounded(t *testing.T) {
+	for name, plan := range map[string]string{
+		"no JSON": "hold", "no nonce": `{"items":[{"technique":"NET-TCP","variant":"first-v4","nonce":"x"}]}`,
+		"too many": `{"items":[` + strings.Repeat(`{},`, 16) + `{}]}`,
+	} {
+		if _, err := open.Begin(t.Context(), plan); err == nil {
+			t.Errorf("%s: begun", name)
 		}
 	}
 }

@@ -237,6 +237,8 @@ const (
 	ConnectV6  = "connect-v6"  //
 	SocksV4    = "socks-v4"    // through the proxy, SOCKS5
 	SocksV6    = "socks-v6"    //
+	FirstV4    = "first-v4"    // a socket to the target itself, by the sandbox's first process before it does anything else
+	FirstV6    = "first-v6"    //
 )
 
 // StageOf returns the stage of one variant: the snapshot techniques run once in

@@ -36,7 +36,7 @@ func TestCounts(t *testing.T) {
 
 var (
 	idForm      = regexp.MustCompile(`^(TOK|IMD|LAT|NET|TEN|SNP|ENV|INJ)(-[A-Z0-9]+)+$`)
-	variantForm = regexp.MustCompile(`^(default|fresh|restored|(direct|absolute|connect|socks)-v[46])$`)
+	variantForm = regexp.MustCompile(`^(default|fresh|restored|(direct|absolute|connect|socks|first)-v[46])$`)
 	reference   = regexp.MustCompile(`^(ATT&CK T\d{4}(\.\d{3})?|CWE-\d+|CVE-\d{4}-\d{4,}|RFC \d+( section [0-9.]+)?|OWASP LLM\d{2}:\d{4}|ATLAS AML\.T\d{4}(\.\d{3})?)$`)
 )
 

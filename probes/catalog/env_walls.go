@@ -23,7 +23,7 @@ func envWalls() []Technique {
 			Description: "Searches the variables, labels and build history that the image carries for secrets.", References: []string{"CWE-538", "ATT&CK T1552.001"}},
 		{ID: "ENV-LAYERS", Title: "Lower layers of the image", Proof: ProofCondition,
 			Description: "Searches what lower layers of the image hold and higher ones remove or replace: whoever can fetch the image can read it.", References: []string{"CWE-538", "ATT&CK T1552.001", "CWE-540"}},
-		condition("ENV-NULL-DEVICE", "What hides the kernel's files", "Checks whether the null device, and what the runtime has hidden with it, are what they should be: a runtime that does not look can be led to mount anything.", "CVE-2025-31133", "CWE-363"),
+		condition("ENV-NULL-DEVICE", "What hides the kernel's files", "Checks whether the null device, the other devices that every runtime gives, and what the runtime has hidden are what they should be: a runtime that does not look can be led to mount anything.", "CVE-2025-31133", "CWE-363"),
 		condition("ENV-CONSOLE", "The console", "Checks whether the console is a terminal, and not a link or a file to which the runtime's mount was led.", "CVE-2025-52565", "CWE-363"),
 		condition("ENV-PROC-WRITES", "Files that the runtime writes to", "Checks whether the kernel's files to which a runtime writes labels and settings are the kernel's own, so that such a write cannot be led elsewhere.", "CVE-2025-52881", "CWE-363"),
 		condition("ENV-RUNTIME-PROGRAM", "The runtime's own program", "Checks whether the program of a process that came from outside could be overwritten through /proc.", "CVE-2019-5736", "CWE-668"),

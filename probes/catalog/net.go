@@ -1,5 +1,7 @@
 package catalog
 
+import "slices"
+
 // Ways that several families of techniques share.
 var (
 	ways       = []string{DirectV4, DirectV6, AbsoluteV4, AbsoluteV6, ConnectV4, ConnectV6, SocksV4, SocksV6}
@@ -39,9 +41,9 @@ func net() []Technique {
 
 func netSockets() []Technique {
 	return []Technique{
-		{ID: "NET-TCP", Title: "Direct TCP", Required: true, Variants: tunnels,
-			Description: "Opens a plain TCP connection to an address on the internet, ignoring the proxy settings, and also asks the proxy for one.",
-			References:  []string{"ATT&CK T1095", "ATT&CK T1571"}},
+		{ID: "NET-TCP", Title: "Direct TCP", Required: true, Variants: append(slices.Clone(tunnels), FirstV4, FirstV6),
+			Description: "Opens a plain TCP connection to an address on the internet, ignoring the proxy settings, also as the very first thing in the sandbox, when a wall may not stand yet, and also asks the proxy for one.",
+			References:  []string{"ATT&CK T1095", "ATT&CK T1571", "CWE-696"}},
 		{ID: "NET-HTTP", Title: "Plain HTTP", Required: true, Variants: ways,
 			Description: "Requests a page of a host that is not allowed over unencrypted HTTP, where a filter may look only at HTTPS.",
 			References:  []string{"ATT&CK T1071.001", "CWE-319"}},

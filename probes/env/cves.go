@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/wallproof/wallproof/attest/manifest"
@@ -20,9 +22,14 @@ import (
 // either is a path of the kernel's and the control's look-alike of it.
 func either(path string) []string { return []string{path, plant.KernelRoot + path} }
 
+// usualDevices are the devices that every runtime gives a container (config-linux of the OCI
+// runtime specification), beside the null device and terminals. What takes the place
+// of one of the random ones decides what is drawn.
+var usualDevices = []string{"/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty", "/dev/ptmx"}
+
 // nullDevice: a runtime hides files by mounting /dev/null over them. One that does not
 // look what it mounts can be made to mount anything (CVE-2025-31133), which shows in a
-// /dev/null, or in a hidden file, that is another thing.
+// /dev/null, in another device, or in a hidden file, that is another thing.
 func nullDevice(context.Context, *probes.Env) manifest.Observation {
 	var found []string
 	looked := 0
@@ -31,6 +38,14 @@ func nullDevice(context.Context, *probes.Env) manifest.Observation {
 			looked++
 			if !isDevice(st, 1, 3) {
 				found = append(found, path+" is not the null device")
+			}
+		}
+	}
+	for _, device := range usualDevices {
+		if st, ok := lstat(device); ok {
+			looked++
+			if st.Mode&unix.S_IFMT == unix.S_IFREG {
+				found = append(found, device+" is an ordinary file")
 			}
 		}
 	}
@@ -89,8 +104,20 @@ func procWrites(context.Context, *probes.Env) manifest.Observation {
 			}
 		}
 	}
+	for _, m := range kit.KernelMounts() {
+		st, ok := lstat(m.Point)
+		if !ok || slices.Contains(written, m.Point) || st.Mode&unix.S_IFMT != unix.S_IFREG || ofKernel(m.Point) {
+			continue
+		}
+		if setting := strings.HasPrefix(m.Point, "/proc/sys/") || m.Point == "/proc/sysrq-trigger" || ofProcess.MatchString(m.Point); setting {
+			found = append(found, m.Point+" is not the kernel's")
+		}
+	}
 	return condition(found, kit.Count(looked, "file", "files")+" of the kernel's own")
 }
+
+// ofProcess matches what /proc has of a process.
+var ofProcess = regexp.MustCompile(`^/proc/(self|thread-self|[0-9]+)/`)
 
 // runtimeProgram: the program of a process that entered from outside is the runtime's
 // own, and can be overwritten where it lies on a file system that can be written to

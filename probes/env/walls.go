@@ -2,11 +2,14 @@ package env
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -225,6 +228,11 @@ var hidden = []string{"proc/acpi/*", "proc/asound/*", "proc/interrupts", "proc/k
 	"proc/timer_stats", "proc/vmallocinfo", "sys/devices/virtual/powercap/*", "sys/firmware/*", "sys/fs/selinux/*", "sys/kernel/debug/*",
 	"sys/kernel/security/*", "sys/kernel/tracing/*"}
 
+// always are those of them that every runtime's profile masks by default: there the
+// mask itself is the wall, and it is missing also where who looks lacks leave to read.
+var always = []string{"/proc/acpi", "/proc/asound", "/proc/interrupts", "/proc/kcore", "/proc/keys", "/proc/latency_stats", "/proc/sched_debug", "/proc/scsi", "/proc/timer_list",
+	"/proc/timer_stats", "/sys/firmware"}
+
 // hiddenFiles looks for masked files that can be read after all. A masked file is
 // empty, a masked folder has no files.
 func hiddenFiles(context.Context, *probes.Env) manifest.Observation {
@@ -245,7 +253,8 @@ func hiddenFiles(context.Context, *probes.Env) manifest.Observation {
 		if info.Mode()&os.ModeDevice != 0 { // /dev/null in its place
 			continue
 		}
-		if b, err := kit.ReadHead(path, 16); err == nil && len(b) > 0 {
+		b, err := kit.ReadHead(path, 16)
+		if err == nil && len(b) > 0 || errors.Is(err, fs.ErrPermission) && slices.Contains(always, path) && ofKernel(path) {
 			found = append(found, path)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"net"
+	"strings"
 	"time"
 
 	"github.com/wallproof/wallproof/attest/manifest"
@@ -34,6 +35,9 @@ func page(env *probes.Env, scheme string) *kit.Request {
 }
 
 func tcp(ctx context.Context, env *probes.Env) manifest.Observation {
+	if strings.HasPrefix(env.Variant, firstWay) {
+		return told(ctx, env)
+	}
 	return ofProtocol(ctx, env, kit.Line(ctx, env, host(env), oddTCP, kit.Probe(env)), "tcp")
 }
 

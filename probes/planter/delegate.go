@@ -124,7 +124,7 @@ func firstHolds() bool {
 		return false
 	}
 	args := strings.Split(string(b), "\x00")
-	return len(args) == 3 && args[1] == HoldCommand
+	return len(args) >= 3 && args[1] == HoldCommand
 }
 
 // Delegate hands a plan to the sandbox's first process.
