@@ -150,6 +150,27 @@ func TestOtherRerun(t *testing.T) {
 	}
 }
 
+// TestKeyURI: of a key that a service holds the pages print the address with its
+// version, beside the fingerprint (row D6).
+func TestKeyURI(t *testing.T) {
+	const uri = "gcpkms://projects/p/locations/global/keyRings/r/cryptoKeys/k/versions/3"
+	e := sampleEvidence()
+	e.signing(verify.Report{Times: verify.Times{Signed: "2026-11-20T09:31:00Z"}, Signer: &verify.Signer{Kind: "key", Key: uri, Fingerprint: sampleDigest("77"), Algorithm: "ecdsa-sha2-256-nistp256", Time: "log", LogIndex: "4711"}})
+	dir := t.TempDir()
+	sampleSite(t, dir, Theme{}, e)
+	for _, page := range []string{"index.html", "procurement/index.html", attestationStem(e.id) + endPage} {
+		record := textOf(find(parsePage(t, dir, page), "class", "record"))
+		for _, want := range []string{uri, sampleDigest("77"), "ECDSA P-256", "log index 4711", "by a transparency log"} {
+			if !strings.Contains(record, want) {
+				t.Errorf("%s: the record does not print %s: %s", page, want, record)
+			}
+		}
+	}
+	if s := read(t, dir, "summary.txt"); !strings.Contains(s, uri) {
+		t.Errorf("the summary does not name %s:\n%s", uri, s)
+	}
+}
+
 // manifestImage is an image of a name with a digest that a number gives.
 func manifestImage(name string, n int) manifest.Image {
 	sum := sha256.Sum256([]byte{byte(n)})

@@ -50,6 +50,7 @@ type watchView struct {
 	Live        string // relative address of live.json, or ""
 	Generated   string // when that live.json was made
 	Checked     string // when this page was made, where status.json says so of itself
+	Known       string // a time at which the attestation was there, on a page that does not give Checked
 	Image       string
 	Policy      string
 	Fabric      string

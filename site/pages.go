@@ -140,6 +140,8 @@ func (b *builder) watch(e *evidence, root, status, title string) *watchView {
 	}
 	if status == root+fileStatus {
 		w.Checked = history.Stamp(b.now)
+	} else {
+		w.Known = at(e.collected).ISO
 	}
 	w.Fabric = pairs(e.fabric())
 	return w

@@ -262,7 +262,7 @@ func shorten(name string, b []byte) []byte {
 		var w strings.Builder
 		for line := range strings.Lines(string(b)) {
 			if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "//") {
-				w.WriteString(line + "\n")
+				w.WriteString(closeUp(line) + "\n")
 			}
 		}
 		return []byte(w.String())
@@ -270,10 +270,27 @@ func shorten(name string, b []byte) []byte {
 	return b
 }
 
+// closeUp takes the spaces around signs out of a line of a script, but for those within
+// its texts. A line with a template or with a slash, which may begin a comment or a
+// regular expression, is left as it is.
+func closeUp(line string) string {
+	if strings.ContainsAny(line, "`/'\\") {
+		return line
+	}
+	parts := strings.Split(line, `"`)
+	for i := 0; i < len(parts); i += 2 { // every other part is a text
+		parts[i] = jsTight().ReplaceAllStringFunc(parts[i], tighten)
+	}
+	return strings.Join(parts, `"`)
+}
+
 // tighten keeps the sign of a match and drops the spaces around it.
 func tighten(match string) string { return strings.TrimSpace(match) }
 
 var (
 	cssComment = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?s)/\*.*?\*/`) })
-	cssTight   = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(` ?([{};,]) ?| > |(\b): `) })
+	jsTight    = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(` ?(=>|[=!]==|&&|\|\||\?\?|[=?:,;{}<>]) ?`)
+	})
+	cssTight = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(` ?([{};,]) ?| > |(\b): `) })
 )

@@ -144,6 +144,7 @@ type fleetView struct {
 	Count, Lede, Heading string
 	Totals               []fact
 	Rows                 []fleetRow
+	Claims               bool // a row has one
 	Page, Pages          int
 	Prev, Next           string
 }
@@ -246,6 +247,7 @@ func (b *builder) writeFleet() error {
 		}
 		for _, r := range rows[(n-1)*fleetPage : min(n*fleetPage, len(rows))] {
 			v.Rows = append(v.Rows, b.fleetRow(r))
+			v.Claims = v.Claims || r.Claim != ""
 		}
 		path := fleetPath(n)
 		page := b.page(path, "Attestations · "+b.publisher(), "Every attestation on this site, with its state.", v)

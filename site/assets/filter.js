@@ -1,5 +1,7 @@
 "use strict";
 (() => {
+  const site = globalThis.wallproofSite;
+  const watch = document.documentElement.dataset;
   const most = 100; // rows that a filter over several pages shows
 
   // Filter of a list: hides rows without the words, says how many are left. A list
@@ -24,23 +26,23 @@
       say(left, rows.length);
     }
 
+    // The file has to be of the state that the status file names, as last compared.
     let list;
     async function everywhere() {
       if (!words().length && !(pick && pick.value)) {
         for (const row of table.querySelectorAll("[data-found]")) row.remove();
         return here();
       }
-      list ||= fetch(filter.dataset.all, { credentials: "omit" }).then((answer) => {
-        if (!answer.ok) throw new Error(answer.status);
-        return answer.json();
-      });
-      let all;
-      try { all = (await list).attestations; } catch { list = undefined; return here(); }
+      if (!list || list.of !== watch.fleet) list = { of: watch.fleet, file: site.fetchJSON(filter.dataset.all, "wallproof.fleet/v1") };
+      const mine = list;
+      const { attestations: all, fleet } = await mine.file || {};
+      if (mine !== list) return; // asked for again meanwhile
+      if (!Array.isArray(all)) { list = undefined; return here(); }
       const asked = words();
       const found = all.filter((a) => (!pick.value || a.state === pick.value) && asked.every((word) => textOf(a).includes(word)));
       for (const row of table.querySelectorAll("[data-found]")) row.remove();
       for (const row of rows) row.hidden = true;
-      for (const a of found.slice(0, most)) table.tBodies[0].append(rowOf(a));
+      for (const a of found.slice(0, most)) table.tBodies[0].append(rowOf(a, fleet === watch.fleet && !watch.withdrawn));
       say(Math.min(found.length, most) + (found.length > most ? " of the " + found.length + " found" : ""), all.length);
     }
 
@@ -60,14 +62,21 @@
     return e;
   }
 
-  function rowOf(a) {
-    const stale = a.claim && (globalThis.wallproofSite.expired(a.expires) || document.documentElement.dataset.drifted === a.name);
+  // rowOf is a row of the list. One with a claim ages as those of the page do.
+  function rowOf(a, sound) {
+    const stale = a.claim && (!sound || site.expired(a.expires) || watch.drifted === a.name);
+    const claim = element("td", a.claim && !stale ? "" : "not shown", "Critical escapes");
     const row = element("tr");
     row.dataset.found = "";
+    if (a.claim && !stale) {
+      row.dataset.rowExpires = a.expires;
+      claim.append(element("span", a.claim.split(" ")[0]));
+      claim.firstChild.dataset.rowClaim = "";
+    }
     const name = element("th");
     name.scope = "row";
     const link = element("a", a.name || "Evidence that does not verify");
-    link.href = a.page;
+    if (/^\.\.\/attestations\/[0-9a-f/]+\.html$/.test(a.page)) link.href = a.page;
     const digest = element("span", (a.subject || a.attestation).slice(0, 19) + "\u2026");
     digest.className = "soft digest";
     name.append(link, digest);
@@ -78,7 +87,7 @@
       codes.className = "soft small";
       state.append(codes);
     }
-    row.append(name, state, element("td", a.claim && !stale ? a.claim.split(" ")[0] : "not shown", "Critical escapes"),
+    row.append(name, state, claim,
       element("td", (a.collected || "").slice(0, 10), "Collected"), element("td", (a.expires || "").slice(0, 10), "Valid until"));
     return row;
   }

@@ -23,6 +23,7 @@
   const drift = (what) => `The ${what} now is not the one that was attested.`;
   const texts = {
     "expired": "The attestation has expired since this page was built.",
+    "clock-behind": "This device's clock is set to a time before this page was made, so the page cannot tell whether the attestation has expired.",
     "image-drift": drift("image that is deployed"),
     "policy-drift": drift("egress policy that is in force"),
     "fabric-drift": drift("sandbox fabric that is in use"),
@@ -55,20 +56,54 @@
     root.dataset.stale = code;
   }
 
-  // By the reader's clock, or by the host's or the page's own where that is ahead.
-  let ahead = Math.max(0, Date.parse(watch.checked) - Date.now() || 0);
-  const expired = (time) => !(Date.now() + ahead < Date.parse(time));
+  // The time now: by the reader's clock; or by a time that is known to have been, the
+  // page's own or one that the host gave, and what has passed since, where that is
+  // ahead. A clock that is set back, before or while the page is open, revives nothing.
+  let latest = -Infinity;
+  let noted = 0;
+  function now(known) {
+    const passed = performance.now();
+    latest = Math.max(Date.now(), latest + passed - noted, known || 0);
+    noted = passed;
+    return latest;
+  }
+  const made = Date.parse(watch.checked || watch.known);
+  now(made);
+  const expired = (time) => !(now() < Date.parse(time));
+  // A clock that is behind says nothing of an expiry, unless the host says what time it is.
+  let told = false;
+  const behind = () => !told && Date.now() < made - 24 * hour;
+  // wait is how long until something is looked at again: a device that slept, or whose
+  // clock was set, is noticed soon.
+  const wait = (time) => Math.min(15e3, Math.max(time - now(), 0) + 50);
+
+  // An answer that is longer than any file of a site is none.
+  const longest = 16e6;
+  async function textOf(answer) {
+    const decoder = new TextDecoder();
+    let text = "";
+    for (const reader = answer.body.getReader(); text.length < longest;) {
+      const { done, value } = await reader.read();
+      if (done) return text;
+      text += decoder.decode(value, { stream: true });
+    }
+    return "";
+  }
 
   // A host that cannot be reached, or fails for the moment, gives null: the
-  // expiry still counts. One that answers without the file gives an object
-  // without a schema.
+  // expiry still counts. One that answers without the file, or leads elsewhere,
+  // gives an object without a schema.
   async function fetchJSON(path, schema) {
+    const ask = (redirect) => fetch(path, { cache: "no-store", credentials: "omit", redirect, signal: AbortSignal.timeout(60e3) });
     let text;
     try {
-      const answer = await fetch(path, { cache: "no-store", credentials: "omit" });
-      ahead = Math.max(ahead, Date.parse(answer.headers.get("date")) - Date.now() || 0);
+      let answer = await ask("manual");
+      if (answer.type === "opaqueredirect") answer = await ask("follow").catch(() => Response.error());
+      const date = Date.parse(answer.headers.get("date"));
+      if (date) told = true;
+      now(date);
       if (answer.status > 499 || [408, 425, 429].includes(answer.status)) return null;
-      text = answer.ok ? await answer.text() : "";
+      text = answer.ok ? await textOf(answer) : "";
     } catch {
       return null;
     }
@@ -108,19 +143,25 @@
 
   // liveOf is why a live.json does not, or "".
   function liveOf(live, image, policy, fabric) {
-    if (!live.schema) return "status-missing";
+    const odd = [live.image, live.policy].some((v) => typeof (v ?? "") !== "string") || typeof (live.fabric ?? {}) !== "object" || Array.isArray(live.fabric);
+    if (!live.schema || odd) return "status-missing";
     return older(live.generated, watch.generated) ? "status-outdated" : driftOf(live, image, policy, fabric);
+  }
+
+  // sure judges a file; what makes no sense is as good as missing.
+  function sure(judge, ...what) {
+    try { return judge(...what); } catch { return "status-missing"; }
   }
 
   async function compare() {
     if (stale || location.protocol === "file:") return;
     const status = await fetchJSON(watch.status, "wallproof.status/v1");
-    const code = status && statusOf(status) || expired(watch.expires) && "expired";
+    const code = status && sure(statusOf, status) || expired(watch.expires) && "expired" || behind() && "clock-behind";
     if (code) withdraw(code);
     if (!watch.live || stale) return;
     const live = await fetchJSON(watch.live, "wallproof.live/v1");
     const attested = Object.fromEntries(watch.fabric.split(" ").map((pair) => pair.split("=").map(decodeURIComponent)));
-    const drift = live && liveOf(live, watch.image, watch.policy, attested);
+    const drift = live && sure(liveOf, live, watch.image, watch.policy, attested);
     if (drift) withdraw(drift);
   }
 
@@ -128,17 +169,28 @@
   function tick() {
     if (stale) return;
     if (expired(watch.expires)) return withdraw("expired");
+    if (location.protocol === "file:" && behind()) return withdraw("clock-behind");
     clearTimeout(timer);
-    timer = setTimeout(tick, Math.min(hour, Math.max(Date.parse(watch.expires) - Date.now(), 0) + 50));
+    timer = setTimeout(tick, wait(Date.parse(watch.expires)));
   }
-  if ("watch" in watch) {
-    tick();
-    compare();
-    setInterval(compare, 5 * 60e3);
-    document.addEventListener("visibilitychange", () => { if (!document.hidden) { tick(); compare(); } });
+
+  // keep calls look at once, and each time after which a page may have been away:
+  // hidden, asleep, kept for the way back, without a network. What is printed is
+  // looked at before.
+  function keep(look, ask) {
+    const both = () => { look(); ask(); };
+    both();
+    setInterval(ask, 5 * 60e3);
+    document.addEventListener("visibilitychange", () => { if (!document.hidden) both(); });
+    addEventListener("pageshow", (e) => { if (e.persisted) both(); });
+    addEventListener("online", both);
+    for (const now of ["focus", "beforeprint"]) addEventListener(now, look);
   }
+  if ("watch" in watch) keep(tick, compare);
+  // What stands in the text for a reader whose browser does not run this.
+  for (const item of all("[data-unscripted]")) item.remove();
   // For the scripts of other pages.
-  globalThis.wallproofSite = { texts, hour, expired, fetchJSON, older, liveOf, flat };
+  globalThis.wallproofSite = { texts, expired, behind, wait, keep, fetchJSON, older, sure, liveOf, flat };
 
   // A printed page has everything open.
   addEventListener("beforeprint", () => { for (const item of all("details")) item.open = true; });

@@ -130,6 +130,7 @@
 
   function show(answer, name) {
     verdict.replaceChildren();
+    verdict.dataset.verdict = verdict.dataset.codes = "";
     checks.replaceChildren();
     if (answer.error) {
       const n = element("div", "", "notice alarm");
@@ -220,18 +221,31 @@
     if (answer.report && answer.report.verdict !== "invalid") offerTampers();
   }
 
-  // One archive, or the files of a packet's folder.
+  const contentOf = async (file) => new Uint8Array(await file.arrayBuffer());
+
+  // One archive, or the files of a packet's folder. Bundles that come with an archive
+  // are verified in place of those in it.
   async function chosen(list) {
-    if (list.length === 1 && /\.tar$/.test(list[0].name)) {
+    const archives = list.filter((f) => /\.tar$/.test(f.name) && !f.packetPath);
+    const bundles = list.filter((f) => /\.json$/.test(f.name) && !f.packetPath && !f.webkitRelativePath);
+    if (bundles.length === list.length) throw new Error("A bundle alone says nothing: choose its packet (.tar) with it.");
+    if (archives.length === 1 && bundles.length + 1 === list.length) {
       const engine = await verifier();
-      const files = engine.unpack(new Uint8Array(await list[0].arrayBuffer()));
+      const files = engine.unpack(await contentOf(archives[0]));
       if (files instanceof Error) throw files;
-      return take(files, list[0].name);
+      const taken = {};
+      for (const f of bundles) {
+        const path = /verification/.test(f.name) ? "verification.sigstore.json" : "attestation.sigstore.json";
+        if (taken[path]) throw new Error(taken[path] + " and " + f.name + " are two bundles of one kind: choose one of them.");
+        taken[path] = f.name;
+        files[path] = await contentOf(f);
+      }
+      return take(files, [archives[0].name, ...Object.values(taken)].join(" with "));
     }
     const files = {};
     for (const f of list) {
       const path = f.packetPath || (f.webkitRelativePath ? f.webkitRelativePath.split("/").slice(1).join("/") : f.name);
-      files[path] = new Uint8Array(await f.arrayBuffer());
+      files[path] = await contentOf(f);
     }
     return take(files, "packet of " + list.length + " files");
   }

@@ -139,15 +139,21 @@ func plan(t *testing.T) []string {
 	for _, what := range []string{"unchanged", "held", "torn", "missing", "old"} {
 		c = append(c, "stale/list/"+what)
 	}
-	c = append(c, "stale/list-live")
-	for _, what := range []string{"status-forbidden", "status-garbage", "status-bare", "status-missing", "live-missing", "status-other", "live-other", "unreachable", "host-clock", "partial", "lag", "old-status", "old-live", "isolation"} {
+	for _, p := range []string{"index", "attestation", "procurement"} {
+		for _, what := range []string{"clock-behind", "asleep", "kept", "printed", "focused"} {
+			c = append(c, "stale/"+what+"/"+p)
+		}
+	}
+	c = append(c, "stale/list-live", "stale/found", "stale/no-script-file")
+	for _, what := range []string{"status-forbidden", "status-garbage", "status-bare", "status-missing", "live-missing", "status-other", "live-other", "unreachable", "host-clock", "partial", "lag", "old-status", "old-live", "isolation",
+		"status-huge", "status-odd", "status-elsewhere", "live-fabric", "live-image", "live-odd", "set-back"} {
 		c = append(c, "stale/"+what+"/index")
 	}
 	c = append(c, "signer/current/index", "signer/current/attestation", "signer/held/index")
 	for _, p := range pageNames {
 		c = append(c, "axe/demo/"+p, "visit/demo/"+p)
 	}
-	c = append(c, "wasm/demo", "wasm/own", "wasm/folder-page", "wasm/archive", "wasm/folder", "wasm/dropped", "wasm/stranger", "wasm/nothing")
+	c = append(c, "wasm/demo", "wasm/own", "wasm/folder-page", "wasm/archive", "wasm/folder", "wasm/dropped", "wasm/stranger", "wasm/nothing", "wasm/bundle", "wasm/bundle-other", "wasm/bundle-alone")
 	for _, id := range tamperIDs(t) {
 		c = append(c, "wasm/tamper/"+id)
 	}

@@ -225,7 +225,7 @@ func TestFixture(t *testing.T) {
 		root = t.TempDir()
 	}
 	f := newFixtures(t, root)
-	for name, build := range map[string]func(string) fixture{"current": f.current, "held": f.held, "escaped": f.escaped, "partial": f.partial, "invalid": f.invalid, "live": f.live} {
+	for name, build := range map[string]func(string) fixture{"current": f.current, "held": f.held, "escaped": f.escaped, "partial": f.partial, "invalid": f.invalid, "live": f.live, "fleet": f.fleet} {
 		if x := build(name); x.result.Primary == nil {
 			t.Errorf("%s has no primary attestation", name)
 		}

@@ -254,11 +254,16 @@ const kinds = {
     }
     // A host that answers without the files withdraws the claim; one that fails for
     // the moment does not.
-    const answers = { "status-missing": ["status", 404, ""], "live-missing": ["live", 404, ""], "status-other": ["status", 200, "<!doctype html>"], "live-other": ["live", 200, "null"], "status-forbidden": ["status", 403, ""], "status-garbage": ["status", 200, '{"schema":"wallproof.status/v1","codes":"x"}'], "status-bare": ["status", 200, '{"schema":"wallproof.status/v1"}'] };
+    const answers = { "status-missing": ["status", 404, ""], "live-missing": ["live", 404, ""], "status-other": ["status", 200, "<!doctype html>"], "live-other": ["live", 200, "null"], "status-forbidden": ["status", 403, ""], "status-garbage": ["status", 200, '{"schema":"wallproof.status/v1","codes":"x"}'], "status-bare": ["status", 200, '{"schema":"wallproof.status/v1"}'],
+      "status-huge": ["status", 200, (json) => json + " ".repeat(17e6)], "status-odd": ["status", 200, (json) => JSON.stringify({ ...JSON.parse(json), codes: [{ toString: 1 }] })], "status-elsewhere": ["status", 302, ""],
+      "live-fabric": ["live", 200, (json) => JSON.stringify({ ...JSON.parse(json), fabric: 5 })], "live-image": ["live", 200, (json) => JSON.stringify({ ...JSON.parse(json), image: 0 })], "live-odd": ["live", 200, (json) => JSON.stringify({ ...JSON.parse(json), fabric: { toString: 1, isolation: 7 } })] };
     if (what in answers) {
       const [which, status, body] = answers[what];
-      const o = await open("live", path, {}, (page) => page.route(new RegExp(`[/.]${which}\\.json$`), (route) => route.fulfill({ status, body })));
-      await withdrawn(o.page, "status-missing");
+      const o = await open("live", path, {}, (page) => page.route(new RegExp(`[/.]${which}\\.json$`), async (route) => {
+        const headers = status === 302 ? { location: "https://elsewhere.example/status.json" } : {};
+        await route.fulfill({ status, headers, body: typeof body === "string" ? body : body(await (await route.fetch()).text()) });
+      }));
+      await withdrawn(o.page, what === "live-odd" ? "fabric-drift" : "status-missing");
       return o.close();
     }
     if (what === "unreachable") {
@@ -287,6 +292,107 @@ const kinds = {
         await route.fulfill({ response, json });
       }));
       await withdrawn(o.page, "critical-escape");
+      return o.close();
+    }
+    // The page is opened from a folder, or its host is out of reach, on a device whose
+    // clock stands before the page was made: nothing says whether it has expired.
+    if (what === "clock-behind") {
+      const o = await open("live", path, { file: true }, (page) => page.clock.install({ time: new Date("2001-01-01T00:00:00Z") }));
+      await withdrawn(o.page, "clock-behind");
+      await o.close();
+      const far = await open("live", path, {}, async (page) => {
+        await page.clock.install({ time: new Date("2001-01-01T00:00:00Z") });
+        await page.route(/[/.](status|live)\.json$/, (route) => route.abort());
+      });
+      await withdrawn(far.page, "clock-behind");
+      await far.close();
+      // A host that says what time it is decides.
+      const near = await open("live", path, {}, (page) => page.clock.install({ time: new Date("2001-01-01T00:00:00Z") }));
+      await near.page.waitForLoadState("networkidle");
+      assert.ok(await near.page.locator("[data-claim]").count() > 0, "a current claim is gone although the host tells the time");
+      return near.close();
+    }
+    // The clock is set back while the page is open: what has passed since counts.
+    if (what === "set-back") {
+      const o = await open("live", path, {}, (page) => page.clock.install());
+      await o.page.clock.setSystemTime(Date.now() - 90 * 86400e3);
+      await o.page.clock.fastForward(61 * 86400e3);
+      await withdrawn(o.page, "expired");
+      return o.close();
+    }
+    // The device slept, or the page was kept for the way back, or is printed after that:
+    // the time is another, and no timer has run.
+    if (what === "asleep" || what === "kept" || what === "printed" || what === "focused") {
+      const o = await open("live", path, {}, (page) => page.clock.install());
+      await o.page.waitForLoadState("networkidle");
+      await o.page.clock.setSystemTime(Date.now() + 61 * 86400e3);
+      assert.ok(await o.page.locator("[data-claim]").count() > 0, "nothing was left to withdraw");
+      if (what === "asleep") await o.page.clock.runFor(20e3);
+      if (what === "kept") await o.page.evaluate(() => dispatchEvent(new PageTransitionEvent("pageshow", { persisted: true })));
+      if (what === "printed") await o.page.evaluate(() => dispatchEvent(new Event("beforeprint")));
+      if (what === "focused") await o.page.evaluate(() => dispatchEvent(new Event("focus")));
+      assert.equal(await o.page.locator("[data-claim]").count(), 0, "claims are left");
+      await withdrawn(o.page, "expired");
+      return o.close();
+    }
+    // Its script did not arrive, as when half of a site was deployed: the text says so.
+    if (what === "no-script-file") {
+      for (const page of ["index", "attestation", "procurement"]) {
+        const o = await open("live", await pathOf("live", page), {}, (p) => p.route(/\/site-[0-9a-f]+\.js$/, (route) => route.fulfill({ status: 404, body: "" })));
+        assert.ok(await o.page.getByText("Without a script this page cannot withdraw itself").isVisible(), `${page} does not say that it cannot withdraw itself`);
+        await o.close();
+        const good = await open("live", await pathOf("live", page));
+        assert.equal(await good.page.getByText("Without a script").count(), 0, `${page} says so although its script runs`);
+        await good.close();
+      }
+      return;
+    }
+    // What a search of the whole list finds is no more current than the list.
+    if (what === "found") {
+      const fleet = JSON.parse(readFileSync(join(config.folders.fleet, "fleet/fleet.json"), "utf8"));
+      const last = fleet.attestations[fleet.attestations.length - 1];
+      const search = async (change) => {
+        const o = await open("fleet", paths.fleet, {}, async (page) => {
+          await page.clock.install();
+          await page.route(/\/(status|fleet)\.json$/, async (route) => {
+            const response = await route.fetch();
+            const json = await response.json();
+            change(new URL(route.request().url()).pathname.split("/").pop(), json);
+            await route.fulfill({ response, json });
+          });
+        });
+        await o.page.waitForLoadState("networkidle");
+        await o.page.locator("[data-filter] input").fill(last.name);
+        await o.page.locator("[data-found]").waitFor();
+        return o;
+      };
+      const claims = (o) => o.page.locator("[data-found] [data-row-claim], [data-found] .chip.good").count();
+      const good = await search(() => {});
+      assert.equal(await claims(good), 2, "a current row has no claim");
+      await good.page.clock.fastForward(61 * 86400e3);
+      assert.equal(await claims(good), 0, "a row that was found outlives its claim");
+      await good.close();
+      // The list is of an earlier state than the status file, or the status file withdraws all.
+      for (const change of [
+        (which, j) => { if (which === "status.json") j.fleet = "sha256:" + "9".repeat(64); },
+        (which, j) => { if (which === "status.json") j.checked = "2026-01-01T00:00:00Z"; },
+      ]) {
+        const o = await search(change);
+        assert.equal(await claims(o), 0, "a row that was found claims what the list does not");
+        await o.close();
+      }
+      // The state changes between two searches.
+      let now = fleet;
+      const o = await search((which, j) => { if (now !== fleet) { j.fleet = "sha256:" + "9".repeat(64); for (const a of j.attestations || []) { delete a.claim; a.state = "held"; a.word = "Held"; a.class = "hold"; a.codes = ["policy-drift"]; } } });
+      assert.equal(await claims(o), 2);
+      now = null;
+      await o.page.clock.fastForward(5 * 60e3 + 1000);
+      await o.page.waitForFunction(() => document.documentElement.dataset.fleet.endsWith("9999"));
+      await o.page.locator("[data-filter] input").fill("");
+      await o.page.locator("[data-filter] input").fill(last.name);
+      await o.page.locator("[data-found]").waitFor();
+      await o.page.waitForLoadState("networkidle");
+      assert.equal(await claims(o), 0, "a row that is found later claims what was withdrawn meanwhile");
       return o.close();
     }
     const ago = (time, days) => new Date(Date.parse(time) - days * 86400e3).toISOString().replace(/\.\d+/, "");
@@ -413,6 +519,22 @@ const kinds = {
         return t;
       }, data);
       await o.page.dispatchEvent("[data-drop]", "drop", { dataTransfer: handle });
+    }
+    // A bundle that comes with the archive is the one that is verified.
+    if (how === "bundle" || how === "bundle-other" || how === "bundle-alone") {
+      const own = join(config.unpacked, "attestation.sigstore.json");
+      const other = join(config.unpacked, "verification.sigstore.json"); // genuine, and of something else
+      const name = (path) => ({ name: "received.sigstore.json", mimeType: "application/json", buffer: readFileSync(path) });
+      const packet = { name: "packet.tar", mimeType: "application/x-tar", buffer: readFileSync(config.packet) };
+      await o.page.setInputFiles("[data-files]", { bundle: [packet, name(own)], "bundle-other": [name(other), packet], "bundle-alone": [name(own)] }[how]);
+      if (how !== "bundle") {
+        await idle(o.page);
+        const got = await verdict(o.page);
+        if (how === "bundle-other") assert.equal(got.verdict, "invalid");
+        else assert.match(await o.page.locator("[data-verdict]").innerText(), /choose its packet/);
+        assert.deepEqual(o.faults, []);
+        return o.close();
+      }
     }
     if (how === "stranger") {
       await o.page.fill("[data-key]", config.otherKey);
