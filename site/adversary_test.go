@@ -3,6 +3,7 @@ package site
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
@@ -168,6 +169,15 @@ func TestKeyURI(t *testing.T) {
 	}
 	if s := read(t, dir, "summary.txt"); !strings.Contains(s, uri) {
 		t.Errorf("the summary does not name %s:\n%s", uri, s)
+	}
+}
+
+// TestTagSize: the style sheet, which draws a tag of the picture, and the picture,
+// which leaves room for it, have the same size in mind.
+func TestTagSize(t *testing.T) {
+	css := read(t, "assets", "site.css")
+	if want := fmt.Sprintf(".d-tag rect { width: %dpx; height: %dpx;", tagW, tagH); !strings.Contains(css, want) {
+		t.Errorf("site.css lacks %q", want)
 	}
 }
 

@@ -90,7 +90,7 @@ const (
 	wallR   = 729
 	coreL   = 468
 	coreR   = 652
-	tagW    = 122
+	tagW    = 122 // as in site.css
 	tagH    = 30
 	margin  = 14
 	minRows = 4
@@ -104,7 +104,7 @@ func (d *drawing) wide(open, shut []edge) {
 	d.wall(wallL, top, wallR-wallL, bottom-top)
 	mid := h / 2
 	coreH := min(bottom-top-2*wallT-36, 150)
-	d.add(`<rect class="d-box core" x="%d" y="%d" width="%d" height="%d" rx="3"/>`, coreL, mid-coreH/2, coreR-coreL, coreH)
+	d.add(`<rect class="d-box core" x="%d" y="%d" width="%d" height="%d"/>`, coreL, mid-coreH/2, coreR-coreL, coreH)
 	d.text("d-text", (coreL+coreR)/2, mid-4, "middle", "Sandbox")
 	d.text("d-note", (coreL+coreR)/2, mid+16, "middle", "untrusted code")
 	for i, e := range open {
@@ -137,7 +137,7 @@ func (d *drawing) wall(x, y, w, h int) {
 
 // box is a destination.
 func (d *drawing) box(x, y int, e edge) {
-	d.add(`<rect class="d-box" x="%d" y="%d" width="%d" height="%d" rx="3"/>`, x, y-boxH/2, boxW, boxH)
+	d.add(`<rect class="d-box" x="%d" y="%d" width="%d" height="%d"/>`, x, y-boxH/2, boxW, boxH)
 	d.text("d-text", x+16, y+5, "", fit(e.Name, boxW-32))
 }
 
@@ -158,8 +158,8 @@ func (d *drawing) stop(x0, y0, wall, y, x1 int, e edge) {
 
 // tag is the word and glyph of an edge, centred on its line.
 func (d *drawing) tag(x, y int, e edge) {
-	d.add(`<g class="d-tag %s" transform="translate(%d %d)"><rect width="%d" height="%d" rx="15"/><use href="#g-%s" x="12" y="7" width="16" height="16"/><text x="34" y="20">%s</text></g>`,
-		e.Chip.Class, x, y-tagH/2, tagW, tagH, e.Posture, html.EscapeString(e.Chip.Word))
+	d.add(`<g class="%s" transform="translate(%d %d)"><rect/><use href="#g-%s" x="12" y="7" width="16" height="16"/><text x="34" y="20">%s</text></g>`,
+		strings.TrimSpace("d-tag "+e.Chip.Class), x, y-tagH/2, e.Posture, html.EscapeString(e.Chip.Word))
 }
 
 func lineClass(e edge) string {
@@ -186,7 +186,7 @@ func (d *drawing) tall(open, shut []edge) {
 	d.open("tall", tallW, lower+len(shut)*tallStep+4, open, shut)
 	wallTop, wallBottom := core-wallT-8, core+coreH+wallT+8
 	d.wall(0, wallTop, tallW, wallBottom-wallTop)
-	d.add(`<rect class="d-box core" x="%d" y="%d" width="%d" height="%d" rx="3"/>`, wallT+6, core+12, tallW-2*(wallT+6), coreH-24)
+	d.add(`<rect class="d-box core" x="%d" y="%d" width="%d" height="%d"/>`, wallT+6, core+12, tallW-2*(wallT+6), coreH-24)
 	d.text("d-text", tallW/2, core+coreH/2-1, "middle", "Sandbox")
 	d.text("d-note", tallW/2, core+coreH/2+17, "middle", "untrusted code")
 	for i, e := range open {
@@ -211,7 +211,7 @@ func gutter(i, n int) int { return tallBox - 14 - i*min(8, 20/max(n-1, 1)) }
 // name would have room for a few letters only.
 func (d *drawing) tallEdge(y int, e edge) {
 	const w = tallW - tallBox - 2
-	d.add(`<rect class="d-box" x="%d" y="%d" width="%d" height="%d" rx="3"/>`, tallBox, y-tallBoxH/2, w, tallBoxH)
+	d.add(`<rect class="d-box" x="%d" y="%d" width="%d" height="%d"/>`, tallBox, y-tallBoxH/2, w, tallBoxH)
 	d.text("d-text", tallBox+14, y-11, "", fit(e.Name, w-28))
 	d.tag(tallBox+9, y+14, e)
 }

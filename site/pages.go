@@ -113,6 +113,9 @@ func (b *builder) put(path, template string, v pageView) error {
 	if err != nil {
 		return err
 	}
+	if len(v.Scripts) == 0 { // others draw signs by script
+		html = unused(html)
+	}
 	return b.tree.put(path, html)
 }
 

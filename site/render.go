@@ -262,7 +262,7 @@ func shorten(name string, b []byte) []byte {
 		var w strings.Builder
 		for line := range strings.Lines(string(b)) {
 			if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "//") {
-				w.WriteString(closeUp(line) + "\n")
+				w.WriteString(closeUp(line))
 			}
 		}
 		return []byte(w.String())
@@ -272,25 +272,42 @@ func shorten(name string, b []byte) []byte {
 
 // closeUp takes the spaces around signs out of a line of a script, but for those within
 // its texts. A line with a template or with a slash, which may begin a comment or a
-// regular expression, is left as it is.
+// regular expression, is left as it is. What follows a line that cannot end there is
+// joined to it.
 func closeUp(line string) string {
-	if strings.ContainsAny(line, "`/'\\") {
-		return line
-	}
 	parts := strings.Split(line, `"`)
 	for i := 0; i < len(parts); i += 2 { // every other part is a text
+		if strings.ContainsAny(parts[i], "`/'\\") {
+			return line + "\n"
+		}
 		parts[i] = jsTight().ReplaceAllStringFunc(parts[i], tighten)
 	}
-	return strings.Join(parts, `"`)
+	line = strings.Join(parts, `"`)
+	if strings.HasSuffix(line, ";") || strings.HasSuffix(line, "{") || strings.HasSuffix(line, ",") {
+		return line
+	}
+	return line + "\n"
 }
 
+// unused takes the signs that a page does not use out of its sprite.
+func unused(page []byte) []byte {
+	return symbol().ReplaceAllFunc(page, func(s []byte) []byte {
+		if id := symbol().FindSubmatch(s)[1]; bytes.Contains(page, []byte(`"#`+string(id)+`"`)) {
+			return s
+		}
+		return nil
+	})
+}
+
+var symbol = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`<symbol id="([a-z-]+)".*</symbol>\n`) })
+
 // tighten keeps the sign of a match and drops the spaces around it.
-func tighten(match string) string { return strings.TrimSpace(match) }
+func tighten(match string) string { return strings.ReplaceAll(match, " ", "") }
 
 var (
 	cssComment = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?s)/\*.*?\*/`) })
 	jsTight    = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(` ?(=>|[=!]==|&&|\|\||\?\?|[=?:,;{}<>]) ?`)
+		return regexp.MustCompile(` ?(=>|[=!]==|&&|\|\||\?\?|[=?:,;{}<>]) ?|\b(if|for|while|catch) \(|\) (return|try|for)\b`)
 	})
 	cssTight = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(` ?([{};,]) ?| > |(\b): `) })
 )
