@@ -10,9 +10,12 @@ import (
 	"log"
 	"net"
 	"net/http"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
+
+	"github.com/klauspost/compress/gzip"
 
 	"github.com/wallproof/wallproof/policy/proxy/redact"
 )
@@ -90,6 +93,42 @@ func TestServerOfOneStreamAConnection(t *testing.T) {
 	}
 	if n := all.Load(); n > rounds/2 {
 		t.Errorf("%d connections were made for %d requests, two at once", n, rounds+1)
+	}
+}
+
+// A response that declares how its body is coded a matter of the connection is read
+// as what it is all the same.
+func TestConnectionDoesNotHideWhatABodyIs(t *testing.T) {
+	var packed bytes.Buffer
+	z := gzip.NewWriter(&packed)
+	_, _ = z.Write([]byte("you sent " + testValue))
+	_ = z.Close()
+	part := "you sent " + testValue[:12]
+	for _, tc := range []struct {
+		name, fields, body string
+		status             int
+	}{
+		{"coding", "Connection: Content-Encoding\r\nContent-Encoding: gzip\r\n", packed.String(), 200},
+		{"coding in Proxy-Connection", "Proxy-Connection: keep-alive, content-encoding\r\nContent-Encoding: gzip\r\n", packed.String(), 200},
+		{"range", "Connection: Content-Range\r\nContent-Range: bytes 0-20/60\r\n", part, 502},
+		{"delta", "Connection: IM\r\nIM: gzip\r\n", packed.String(), 502},
+		{"messages", "Connection: Grpc-Encoding\r\nGrpc-Encoding: gzip\r\n", packed.String(), 502},
+		{"another field", "Connection: X-Other\r\nX-Other: 1\r\n", "plain", 200},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			w := newWorld(t)
+			w.speaker("plain.example", allowedIP, func(int) string {
+				return fmt.Sprintf("HTTP/1.1 200 OK\r\n%sContent-Length: %d\r\n\r\n%s", tc.fields, len(tc.body), tc.body)
+			})
+			p := w.proxy(basicPolicy, withToken)
+			status, _, body := p.get(p.client(false), "http://plain.example/")
+			if status != tc.status || strings.Contains(body, testValue) || strings.Contains(body, part) || strings.Contains(body, "\x1f\x8b") {
+				t.Errorf("%d %q", status, body)
+			}
+			if tc.status == 200 && tc.body != "plain" && body != "you sent "+redact.Masked(len(testValue)) {
+				t.Errorf("%q", body)
+			}
+		})
 	}
 }
 

@@ -232,7 +232,9 @@ func (q *Request) isWebSocket() bool {
 }
 
 // StripHopByHop removes what concerns one connection only (RFC 9110, section
-// 7.6.1), the fields that Connection names, and the body's framing.
+// 7.6.1), the fields that Connection names, and the body's framing. A field that says
+// what the body is stays although Connection names it, which it must not: without it
+// the body would be read as what it is not.
 func StripHopByHop(h *Header) {
 	var named []string
 	for _, field := range [...]string{"Connection", "Proxy-Connection"} {
@@ -248,12 +250,23 @@ func StripHopByHop(h *Header) {
 			return false
 		}
 		for _, n := range named {
-			if strings.EqualFold(n, f.Name) {
+			if strings.EqualFold(n, f.Name) && !DescribesBody(n) {
 				return false
 			}
 		}
 		return true
 	})
+}
+
+// DescribesBody says whether a field tells how a body is coded or what part of
+// something it is.
+func DescribesBody(name string) bool {
+	name = strings.ToLower(name)
+	switch name {
+	case "im", "delta-base", "grpc-encoding", "connect-content-encoding":
+		return true
+	}
+	return strings.HasPrefix(name, "content-")
 }
 
 func isHopByHop(name string) bool {
