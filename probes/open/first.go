@@ -27,10 +27,11 @@ const (
 	firstWay = "first-"
 	// firstSocket is where the first process tells what came of its attempts.
 	firstSocket = "@wallproof-first"
-	// firstTime bounds the attempts, with their repetitions while the sandbox's
-	// network is not up, and firstPause is between two.
-	firstTime  = 8 * time.Second
+	// firstAgain is how long attempts are repeated while the sandbox's network is not
+	// up, and firstPause is between two. firstTime bounds waiting for what comes of them.
+	firstAgain = 2 * time.Second
 	firstPause = 2 * time.Millisecond
+	firstTime  = firstAgain + kit.Patience + 2*time.Second
 	// firstWait bounds how long whoever asks waits for the first process to listen.
 	firstWait = 4 * time.Second
 	// maxFirst bounds how many there may be, and maxTold what is told of them.
@@ -78,17 +79,10 @@ func Begin(ctx context.Context, plan string) (*First, error) {
 // atOnce connects, and again for as long as there is no network at all yet: that is
 // neither a refusal nor a way out.
 func atOnce(ctx context.Context, env *probes.Env) manifest.Observation {
-	ctx, cancel := context.WithTimeout(ctx, firstTime)
-	defer cancel()
-	for {
+	for end := time.Now().Add(firstAgain); ; time.Sleep(firstPause) {
 		o := kit.Line(ctx, env, host(env), oddTCP, kit.Probe(env))
-		if o.Errno != "ENETUNREACH" && o.Errno != "EADDRNOTAVAIL" {
+		if o.Errno != "ENETUNREACH" && o.Errno != "EADDRNOTAVAIL" || time.Now().After(end) || ctx.Err() != nil {
 			return o
-		}
-		select {
-		case <-ctx.Done():
-			return o
-		case <-time.After(firstPause):
 		}
 	}
 }
