@@ -128,6 +128,11 @@
   };
   const results = { pass: ["Pass", "signed", "good"], held: ["Held", "held", "hold"], fail: ["Fail", "invalid", "alarm"], "not-checked": ["Not checked", "none", "plain"] };
 
+  // A message, its digests in the letters of digests.
+  function message(text) {
+    return text.split(/(sha256:[0-9a-f]{64})/).map((part, i) => i % 2 ? element("code", part, "digest") : part);
+  }
+
   function show(answer, name) {
     verdict.replaceChildren();
     verdict.dataset.verdict = verdict.dataset.codes = "";
@@ -147,7 +152,7 @@
     const why = r.checks.filter((c) => c.status === "fail" || c.status === "held");
     for (const c of why) {
       const p = element("p");
-      p.append(element("span", c.code, "code"), " " + c.message.replace(c.code + ": ", ""));
+      p.append(element("span", c.code, "code"), " ", ...message(c.message.replace(c.code + ": ", "")));
       n.append(p);
     }
     verdict.append(n);
@@ -174,9 +179,9 @@
       const result = element("td");
       result.dataset.label = "Result";
       result.append(chip(...results[c.status]));
-      const found = element("td", c.message + " ");
+      const found = element("td");
       found.dataset.label = "Found";
-      found.append(element("span", c.code, "code"));
+      found.append(...message(c.message), " ", element("span", c.code, "code"));
       row.append(th, result, found);
       body.append(row);
     }
