@@ -39,7 +39,9 @@ async function open(site, path, options = {}, before) {
   if (before) await before(page);
   const url = file ? pathToFileURL(join(config.folders[site], path)).href : base + path;
   await page.goto(url, { waitUntil: "load" });
-  return { page, faults, close: () => c.close(), base };
+  // A request that is still being answered when the page is closed is no failure.
+  const close = async () => { await page.unrouteAll({ behavior: "ignoreErrors" }); await c.close(); };
+  return { page, faults, close, base };
 }
 
 const paths = {
