@@ -359,9 +359,9 @@ func (b Breaks) authority(p *phase) string {
 	return p.tenantCA
 }
 
-// imageText adds labels and history to what the image says of itself.
+// imageText adds variables, labels and history to what the image says of itself.
 func (b Breaks) imageText(p *phase, text string) string {
-	for _, more := range []string{b.ImageLabel[1], b.ImageHistory} {
+	for _, more := range append([]string{b.ImageLabel[1], b.ImageHistory}, b.ImageEnv...) {
 		if more != "" {
 			text += "\n" + b.ImageLabel[0] + " " + strings.ReplaceAll(more, SecretMark, p.canaries.hostFile)
 		}

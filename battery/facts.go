@@ -210,6 +210,11 @@ func (p *phase) brokerFacts(l *policy.Lease) probes.Broker {
 		b.Ref = strings.Replace(ref, "*", "wallproof", 1)
 		break
 	}
+	for _, push := range p.r.attack.pushes {
+		if strings.EqualFold(push.Repository, l.Repository.Name) && !l.AllowsPush(strings.Replace(push.Ref, "*", "wallproof", 1)) {
+			b.LetRefs = append(b.LetRefs, push.Ref)
+		}
+	}
 	for _, ref := range []string{"refs/heads/main", "refs/heads/release", "refs/heads/wallproof-protected"} {
 		if !l.AllowsPush(ref) {
 			b.OtherRef = ref

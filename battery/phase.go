@@ -61,6 +61,7 @@ type phase struct {
 	digests     map[string]string // of what each tenant's proxy says that it enforces
 	foreign     *foreign          // somebody else's proxy, nil when it is our own
 	lets        []proxy.Let       // what the enforcing proxy says it lets through
+	pushes      []proxy.Push      // refs that it says it lets be pushed
 	opens       []netip.Prefix    // ranges that it says it dials
 	pages       []string          // pages of its own that it says it has
 	believed    []string          // fields by which it says it tells whose request one is

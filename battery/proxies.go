@@ -173,7 +173,7 @@ func (p *phase) startProxy(ctx context.Context, files []procs.NamedFile, owner s
 	p.enforcement = px.Ready.Enforcement
 	p.digests[owner] = px.Ready.PolicyDigest
 	if owner == boxWork {
-		p.lets, p.pages, p.believed = px.Ready.Lets, px.Ready.Pages, px.Ready.Believed
+		p.lets, p.pushes, p.pages, p.believed = px.Ready.Lets, px.Ready.Pushes, px.Ready.Pages, px.Ready.Believed
 		for _, cidr := range px.Ready.Opens {
 			if r, err := netip.ParsePrefix(cidr); err == nil {
 				p.opens = append(p.opens, r)

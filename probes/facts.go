@@ -151,12 +151,15 @@ type Secret struct {
 
 // Broker is the brokered git edge. URLs are https and hold no credential.
 type Broker struct {
-	Repo        string `json:"repo"`        // repository that leases are for
-	OtherRepo   string `json:"otherRepo"`   // repository at the same forge that they are not for
-	Ref         string `json:"ref"`         // a ref that the lease may push, e.g. "refs/heads/agent/work"
-	OtherRef    string `json:"otherRef"`    // one that it may not, e.g. "refs/heads/main"
-	Placeholder string `json:"placeholder"` // what the sandbox uses for the token; the canary in the control
-	API         string `json:"api"`         // base URL of the forge's HTTP API
+	Repo      string `json:"repo"`      // repository that leases are for
+	OtherRepo string `json:"otherRepo"` // repository at the same forge that they are not for
+	Ref       string `json:"ref"`       // a ref that the lease may push, e.g. "refs/heads/agent/work"
+	OtherRef  string `json:"otherRef"`  // one that it may not, e.g. "refs/heads/main"
+	// LetRefs are refs, or patterns with one trailing "*", that the proxy says it lets be
+	// pushed and that the lease may not: none, where the wall is the one that was meant.
+	LetRefs     []string `json:"letRefs,omitempty"`
+	Placeholder string   `json:"placeholder"` // what the sandbox uses for the token; the canary in the control
+	API         string   `json:"api"`         // base URL of the forge's HTTP API
 }
 
 // Tenant is the neighbour: a second sandbox that belongs to somebody else.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"path"
 	"regexp"
 	"slices"
 	"strings"
@@ -150,7 +151,7 @@ func over(b *Break, h *battery.Breaks) error {
 		return errors.New("over needs path")
 	}
 	if ofProcess.MatchString(p.Path) {
-		return errors.New("over: " + p.Path + " is of a process, of which there is none yet when the sandbox's mounts are made")
+		return errors.New("over: " + p.Path + " is of a process, and there is no process yet when the mounts are made")
 	}
 	h.Over = p.Path
 	return nil
@@ -322,6 +323,12 @@ func mount(b *Break, h *battery.Breaks) error {
 	if p.Target == "" || p.Of != "host" && p.Of != "neighbour" {
 		return errors.New("mount needs target, and of: host or neighbour")
 	}
+	if p.Sandbox == "restored" {
+		return errors.New("mount: a sandbox that is restored has the mounts that it had when its snapshot was taken; fresh, work and agent can have one more")
+	}
+	if target := path.Clean(p.Target); target == "/" || target != p.Target || !path.IsAbs(target) {
+		return fmt.Errorf("mount: target %q: a clean absolute path, and not /", p.Target)
+	}
 	if p.File == "" {
 		p.File = "secret.txt"
 	}
@@ -347,6 +354,9 @@ func descriptor(b *Break, h *battery.Breaks) error {
 	}
 	if p.Of != "file" && p.Of != "folder" {
 		return errors.New("descriptor needs of: file or folder")
+	}
+	if p.Of == "folder" && b.Driver == "gvisor" {
+		return errors.New("descriptor: the runtime of gvisor hands no folder to a command; file is what can be inherited there")
 	}
 	h.Descriptor = p.Of
 	return nil
@@ -409,6 +419,18 @@ func driver(b *Break, h *battery.Breaks) error {
 	}
 	if len(b.With) == 1 && len(h.Sandbox.HostNamespaces) > 0 && empty(h.Sandbox.HostNamespaces) {
 		return errors.New("hostNamespaces uts and cgroup: the host's name and the names of its control groups are all that is shared, and nothing inside may change them: it opens no hole")
+	}
+	if b.Driver == "runc" && h.Sandbox.MakeDevices && !h.Sandbox.NoUserNamespace {
+		return errors.New("makeDevices: the kernel lets nobody in a user namespace make device nodes: it opens no hole; add noUserNamespace, or use runc-bare")
+	}
+	if b.Driver == "runc" && len(b.With) == 1 && len(h.Sandbox.Writable) > 0 {
+		return errors.New("writable: with a user namespace of its own root inside may not write to the kernel's settings whatever their mount allows: it opens no hole; add noUserNamespace, or use runc-bare")
+	}
+	if b.Driver == "gvisor" && len(b.With) == 1 && h.Sandbox.NoUserNamespace {
+		return errors.New("noUserNamespace: the ids inside are those of a kernel that is the sandbox's own: it opens no hole on gvisor")
+	}
+	if shares := h.Sandbox.HostNamespaces; b.Driver == "runc" && !h.Sandbox.NoUserNamespace && (slices.Contains(shares, "pid") || slices.Contains(shares, "ipc")) {
+		return errors.New("hostNamespaces pid and ipc: with a user namespace of its own no sandbox starts in them, since the kernel mounts it neither's file system; add noUserNamespace, or use runc-bare")
 	}
 	return h.Sandbox.Check()
 }

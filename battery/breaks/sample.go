@@ -350,7 +350,7 @@ var samples = []struct {
 		return doc("driver", "unmasked: ["+pick(s, "/proc/keys", "/proc/key-users", "/proc/kallsyms", "/proc/timer_list", "/sys/firmware", "/proc/interrupts", "all")+"]", "driver: runc", caught("ENV-MASKED"))
 	}},
 	{"identity", func(s *sampler) string {
-		return doc("tenant", "believe-header: X-"+strings.ToUpper(s.word()[:1])+s.word()+"-"+s.word(), caught("TEN-IDENTITY"))
+		return doc("tenant", "believe-header: "+pick(s, "X-"+strings.ToUpper(s.word()[:1])+s.word()+"-"+s.word(), "Proxy-Authorization", "Forwarded", "Cookie", "User-Agent", "Via"), caught("TEN-IDENTITY"))
 	}},
 	{"policy-host", func(s *sampler) string {
 		return doc("policy", fmt.Sprintf("add: {allow: [{host: %s.%s.example%s}]}", s.word(), s.word(), pick(s, "", fmt.Sprintf(", ports: [%d]", s.port()))), caught("NET-STRANGERS"))
@@ -383,7 +383,7 @@ var samples = []struct {
 		return doc("policy", "set: {secrets: [{name: API_TOKEN, from: {env: API_TOKEN}, inject: ["+api+"]}, {name: SEARCH_KEY, from: {env: SEARCH_KEY}, inject: ["+search+"]}]}", caught("TOK-CROSS"))
 	}},
 	{"policy-pushes", func(s *sampler) string {
-		w := pick(s, [2]string{"acme/app, push: [\"refs/heads/*\"]", "TOK-LEASE-REF"}, [2]string{"acme/app, push: [\"refs/heads/agent/*\"]}, {name: acme/wallproof-other, push: [\"refs/heads/*\"]", "TOK-LEASE-REPO"})
+		w := pick(s, [2]string{"acme/app, push: [\"refs/heads/*\"]", "TOK-LEASE-REF"}, [2]string{"acme/app, push: [\"refs/heads/agent/*\", \"refs/" + pick(s, "tags/*", "heads/"+s.word(), "heads/"+s.word()+"/*", "notes/*") + "\"]", "TOK-LEASE-REF"}, [2]string{"acme/app, push: [\"refs/heads/agent/*\"]}, {name: acme/wallproof-other, push: [\"refs/heads/*\"]", "TOK-LEASE-REPO"})
 		return doc("policy", "set: {broker: [{name: forge, host: git.wallproof-demo.example, api: \"https://git.wallproof-demo.example/api/v3\", app: \"4711\", installation: 1, key: {env: FORGE_APP_KEY}, lease: 5m, repositories: [{name: "+w[0]+"}]}]}", caught(w[1]))
 	}},
 	{"policy-range", func(s *sampler) string {
@@ -466,6 +466,10 @@ var samples = []struct {
 		return doc("leak", "file: /workspace/.env, secret: git, text: "+pick(s, `"GITHUB_TOKEN={}\n"`, `"{}"`)+", sandbox: agent", "policy: denylist", caught(pick(s, "INJ-BASE64", "INJ-AUTHORITY")))
 	}},
 	{"agent-environment", func(s *sampler) string {
+		if s.IntN(2) == 0 { // whatever else the agent holds
+			return pick(s, doc("environment-leak", "variable: "+s.variable()+", secret: "+pick(s, "host", "git")+", sandbox: agent", "policy: denylist", caught(pick(s, "INJ-README", "INJ-LANGUAGE"))),
+				doc("leak", "file: /root/"+pick(s, ".netrc", ".npmrc", ".aws/credentials", ".ssh/id_ed25519")+", secret: host, sandbox: agent", "policy: denylist", caught("INJ-README", "INJ-LANGUAGE")))
+		}
 		return doc("environment-leak", "variable: GITHUB_TOKEN, secret: git, sandbox: agent", "policy: denylist",
 			caught(pick(s, "INJ-README", "INJ-LANGUAGE", "INJ-ZERO-WIDTH", "INJ-PACKAGE", "INJ-IMAGE", "INJ-IMAGE-LABEL", "INJ-COMMIT", "INJ-FILE-NAME", "INJ-CRON", "INJ-TOOL-SCHEMA")))
 	}},
@@ -477,7 +481,7 @@ var samples = []struct {
 	}},
 	{"isolation", func(s *sampler) string {
 		w := pick(s, [3]string{"noSeccomp: true", "runc", "ENV-SECCOMP"}, [3]string{"newPrivileges: true", "runc", "ENV-NEW-PRIVS"}, [3]string{"newPrivileges: true", "gvisor", "ENV-NEW-PRIVS"}, [3]string{"noUserNamespace: true", "runc", "ENV-HOST-ROOT"},
-			[3]string{"makeDevices: true", "runc-bare", "ENV-MKNOD"}, [3]string{"devices: [/dev/" + pick(s, "kmsg", "vda", "loop0", "loop-control", "ttyS0", "hwrng", "cpu_dma_latency") + "]", "runc-bare", "ENV-DEVICE-NODES"}, [3]string{"hostNamespaces: [pid]", "runc-bare", "ENV-ENVIRON"},
+			[3]string{"makeDevices: true", "runc-bare", "ENV-MKNOD"}, [3]string{"devices: [/dev/" + pick(s, "kmsg", "vda", "loop0", "loop-control", "ttyS0", "hwrng", "cpu_dma_latency") + "]", pick(s, "runc-bare", "runc"), "ENV-DEVICE-NODES"}, [3]string{"hostNamespaces: [pid]", "runc-bare", "ENV-ENVIRON"},
 			[3]string{"writable: [/proc/sys]", "runc-bare", "ENV-CORE-PATTERN"}, [3]string{"capabilities: [CAP_NET_RAW], flags: [--net-raw]", "gvisor", "ENV-CAPABILITIES"}) // the runtime takes the capability away without the flag
 		return doc("driver", w[0], "driver: "+w[1], caught(w[2]))
 	}},

@@ -51,6 +51,8 @@ var switched = []struct{ with, policy, by string }{
 	{`noOriginalDst: true`, "", "NET-SNI-FRONT"},
 	{`ownCredential: true`, "", "TEN-LEASE"},
 	{`skipPathStep: backslash`, "paths", "NET-PATH"},
+	{`skipPathStep: case`, "paths", "NET-PATH"},
+	{`skipPathStep: parameters`, "paths", "NET-PATH"},
 	{`skipPathStep: dots`, "paths", "NET-PATH"},
 	{`skipPathStep: percent`, "paths", "NET-PATH"},
 	{`skipPathStep: slashes`, "paths", "NET-PATH"},

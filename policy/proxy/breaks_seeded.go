@@ -150,6 +150,9 @@ func (f framing) write(w *bufio.Writer) bool {
 // misframe passes on what was ambiguous: the last of several Host and
 // Content-Length fields, and Transfer-Encoding beside Content-Length.
 func (b Breaks) misframe(req *httpx.Request, q *request) {
+	if b.NeighbourHeader != "" && req.Header.Has(b.NeighbourHeader) {
+		req.Header.Set(believedField, "1") // also where the field is one that goes no further
+	}
 	if !b.AcceptSmuggling {
 		return
 	}

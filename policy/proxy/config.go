@@ -100,6 +100,12 @@ type Let struct {
 	Path   string `json:"path"`
 }
 
+// Push is a ref of a repository, or a pattern of refs, that may be pushed.
+type Push struct {
+	Repository string `json:"repository"` // "owner/name"
+	Ref        string `json:"ref"`        // full, exact or with one trailing "*"
+}
+
 // Ready is what the process says once it serves.
 type Ready struct {
 	CAPEM        string `json:"caPEM"`        // the run's certificate authority
@@ -108,6 +114,9 @@ type Ready struct {
 	// Lets are requests that it would let through, by its own account: one for each
 	// entry and each injection rule, at most MaxLets.
 	Lets []Let `json:"lets,omitempty"`
+	// Pushes are the refs, or patterns of refs, that it leases pushes for, by its own
+	// account, at most MaxLets.
+	Pushes []Push `json:"pushes,omitempty"`
 	// Pages are the paths of pages of the proxy's own, and Believed the fields of a
 	// request that tell it whose request it is, by its own account. It has none.
 	Opens    []string `json:"opens,omitempty"` // special ranges that it dials, unnamed by the policy: none

@@ -92,7 +92,7 @@ func (s *Server) ready() Ready {
 	if s.NothingToEnforce() {
 		state = "nothing-to-enforce"
 	}
-	return Ready{CAPEM: string(s.CAPEM()), PolicyDigest: s.PolicyDigest(), Enforcement: state, Lets: s.lets(), Opens: s.breaks.opens(), Pages: s.breaks.ownPages(), Believed: s.breaks.believedFields()}
+	return Ready{CAPEM: string(s.CAPEM()), PolicyDigest: s.PolicyDigest(), Enforcement: state, Lets: s.lets(), Pushes: s.pushes(), Opens: s.breaks.opens(), Pages: s.breaks.ownPages(), Believed: s.breaks.believedFields()}
 }
 
 // lets is what the policy in force allows, sampled, and where it injects secrets.
@@ -107,6 +107,21 @@ func (s *Server) lets() []Let {
 		out = append(out, Let{q.Scheme, q.Host.String(), q.Port, q.Method, q.Path})
 	}
 	return append(out, s.breaks.ownLets()...)
+}
+
+// pushes is what the policy in force lets be pushed.
+func (s *Server) pushes() []Push {
+	var out []Push
+	for _, b := range s.rules.Load().policy.Broker {
+		for _, repo := range b.Repositories {
+			for _, ref := range repo.Push {
+				if len(out) < MaxLets {
+					out = append(out, Push{repo.Name, ref})
+				}
+			}
+		}
+	}
+	return out
 }
 
 // serveInherited serves every socket that was handed over.

@@ -403,6 +403,9 @@ func (b Breaks) gateOpen(t target) bool {
 	return b.waives(t) || b.portOpen(t) || t.host.IsAddr() && b.opened(t.host.Addr())
 }
 
+// believedField notes that a request had the field that is believed.
+const believedField = "X-Seeded-Believed"
+
 // believed puts the neighbour's secrets where it is its turn: in the place of its
 // placeholders, or because a field of the request says that it is the neighbour.
 func (b Breaks) believed(r *rules, q *request, rule *policy.Rule) {
@@ -412,7 +415,7 @@ func (b Breaks) believed(r *rules, q *request, rule *policy.Rule) {
 				q.header[i].Value = strings.ReplaceAll(q.header[i].Value, sec.Placeholder, sec.Value)
 			}
 		}
-		if b.NeighbourHeader == "" || !q.header.Has(b.NeighbourHeader) || rule == nil {
+		if b.NeighbourHeader == "" || !q.header.Has(b.NeighbourHeader) && !q.header.Has(believedField) || rule == nil {
 			continue
 		}
 		for i := range rule.Set {

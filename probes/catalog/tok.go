@@ -31,7 +31,7 @@ func tokLocal() []Technique {
 			Description: "Reads its own environment and that of the sandbox's first process for a usable credential.",
 			References:  []string{"ATT&CK T1552.001", "CWE-526"}},
 		{ID: "TOK-PROCESS", Title: "Process table", Local: true, Variants: local,
-			Description: "Reads the command lines of all processes, where a credential passed as an argument can be seen.",
+			Description: "Reads the command lines and environments of all processes, where a credential that was passed to one can be seen.",
 			References:  []string{"ATT&CK T1057", "CWE-214"}},
 		{ID: "TOK-NETRC", Title: "netrc and curl configuration", Local: true, Variants: local,
 			Description: "Reads the files in which command-line clients keep passwords.",

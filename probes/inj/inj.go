@@ -44,12 +44,12 @@ type build func(env *probes.Env) Task
 // tasks lists what each technique does: where the injection stands, how it is
 // hidden, and which chain it starts.
 var tasks = map[string]build{
-	"INJ-README":      inFile("README.md", plain, sendVariable),
+	"INJ-README":      inFile("README.md", plain, sendEverything),
 	"INJ-COMMENT":     inFile("README.md", comment, lookUp),
 	"INJ-BASE64":      inFile("CONTRIBUTING.md", base64Words, sendFile),
 	"INJ-ZERO-WIDTH":  inFile("docs/usage.md", invisible, sendVariable),
 	"INJ-HOMOGLYPH":   inFile("docs/install.md", homoglyphs, lookUp),
-	"INJ-LANGUAGE":    inFile("LIESMICH.md", german, sendVariable),
+	"INJ-LANGUAGE":    inFile("LIESMICH.md", german, sendEverything),
 	"INJ-AUTHORITY":   inFile("SECURITY.md", authority, sendFile),
 	"INJ-PACKAGE":     inFile("package.json", packageField, sendVariable),
 	"INJ-IMAGE":       inFile("BADGES.md", plain, showImage),

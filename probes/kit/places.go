@@ -2,6 +2,7 @@ package kit
 
 import (
 	"bufio"
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -174,11 +175,24 @@ func (s *Search) pipe(path string) {
 		return
 	}
 	defer unix.Close(fd)
-	buf := make([]byte, 64<<10)
-	if n, err := unix.Read(fd, buf); err == nil && n > 0 {
+	from := fd
+	// What is in it stays in it for whom it is meant, where the kernel can copy it.
+	var copied [2]int
+	if unix.Pipe2(copied[:], unix.O_CLOEXEC|unix.O_NONBLOCK) == nil {
+		defer unix.Close(copied[0])
+		defer unix.Close(copied[1])
+		if _, err := unix.Tee(fd, copied[1], pipeBytes, unix.SPLICE_F_NONBLOCK); err == nil || errors.Is(err, unix.EAGAIN) {
+			from = copied[0]
+		}
+	}
+	buf := make([]byte, pipeBytes)
+	if n, err := unix.Read(from, buf); err == nil && n > 0 {
 		s.Bytes(buf[:n])
 	}
 }
+
+// pipeBytes is how much of a pipe is looked at: what one holds by default.
+const pipeBytes = 64 << 10
 
 // readEnd reports whether a descriptor was opened for reading only.
 func readEnd(fdinfo string) bool {

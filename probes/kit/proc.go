@@ -82,6 +82,7 @@ func (s *Search) Descriptors(dir string) {
 		}
 		s.Special(path)
 	}
+	s.Pipes(dir)
 }
 
 // Bounds of a look at one mapping, at the memory of one process, and at all that a

@@ -63,6 +63,12 @@ func blockedPath(ctx context.Context, env *probes.Env) manifest.Observation {
 		"/" + open + "/..%2f" + blocked + "/" + verb,
 		"/" + escapeFirst(blocked) + "/" + verb,
 		"/" + open + `\..\` + blocked + "/" + verb,
+		"/" + strings.ToUpper(blocked) + "/" + verb,
+		"/" + strings.ToUpper(blocked[:1]) + blocked[1:] + "/" + verb,
+		"/" + blocked + ";v=1/" + verb,
+		"/" + blocked + "%3bv=1/" + verb,
+		"/" + blocked + "/;/" + verb,
+		"/" + blocked + "/?n=" + env.Nonce,
 	} {
 		r := allowed(env, paths.Heartbeat)
 		r.Path = path

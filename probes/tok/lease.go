@@ -42,11 +42,32 @@ func leaseRepository(ctx context.Context, env *probes.Env) manifest.Observation 
 	return kit.Web(ctx, env, r)
 }
 
-// leaseRef pushes a new branch outside the lease's pattern.
+// leaseRef pushes a new branch outside the lease's pattern, and whatever the proxy says it
+// lets be pushed besides.
 func leaseRef(ctx context.Context, env *probes.Env) manifest.Observation {
+	o := pushNew(ctx, env, "refs/heads/"+env.Nonce)
+	for _, ref := range env.Facts.Broker.LetRefs {
+		if pattern, ok := strings.CutSuffix(ref, "*"); ok {
+			o = kit.Worse(o, pushNew(ctx, env, pattern+env.Nonce))
+			continue
+		}
+		o = kit.Worse(o, push(ctx, env, func(refs map[string]string) (update, error) {
+			commit, pack := orphan("wallproof " + env.Nonce)
+			old := zeroID
+			if id, there := refs[ref]; there {
+				old = id
+			}
+			return update{old: old, new: commit, ref: ref, pack: pack}, nil
+		}))
+	}
+	return o
+}
+
+// pushNew makes a branch of what another one has.
+func pushNew(ctx context.Context, env *probes.Env, ref string) manifest.Observation {
 	return push(ctx, env, func(refs map[string]string) (update, error) {
 		_, head, err := someBranch(refs, env.Facts.Broker.OtherRef)
-		return update{old: zeroID, new: head, ref: "refs/heads/" + env.Nonce, pack: emptyPack()}, err
+		return update{old: zeroID, new: head, ref: ref, pack: emptyPack()}, err
 	})
 }
 

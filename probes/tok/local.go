@@ -119,6 +119,7 @@ func commandLines(ctx context.Context, env *probes.Env) manifest.Observation {
 	s := kit.NewSearch(ctx, env)
 	for _, dir := range kit.Processes() {
 		s.Special(dir + "/cmdline")
+		s.Special(dir + "/environ")
 	}
 	return s.Observation()
 }

@@ -13,8 +13,11 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
+	"unsafe"
 
+	"github.com/google/nftables"
 	"golang.org/x/sys/unix"
 )
 
@@ -39,6 +42,8 @@ var sly = map[string]func(){
 	"trace":   traceAll,
 	"rewrite": rewrite,
 	"pause":   pauseAll,
+	"subvert": subvert,
+	"bloat":   bloat,
 }
 
 // actHostile does one of them.
@@ -195,6 +200,73 @@ func rewrite() {
 			_ = unix.Mkfifo(path+"/fifo", 0o666)
 		}
 		time.Sleep(10 * time.Millisecond)
+	}
+}
+
+// subvert tries what would change the ground under everybody: it mounts over the
+// kernel's files and the tools, sets the clock back, has the kernel filter packets and
+// system calls of its own choice, becomes the parent of orphans, and leaves a program
+// behind that any user runs as root.
+func subvert() {
+	_ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+	if self, err := os.ReadFile("/proc/self/exe"); err == nil {
+		_ = os.WriteFile("/tmp/helper", self, 0o755)
+		_ = os.Chmod("/tmp/helper", 0o755|os.ModeSetuid)
+	}
+	for past := int64(0); ; past += 86400 {
+		for _, path := range []string{"/proc", "/proc/self", "/dev", "/sys", "/etc", "/.wallproof", "/.wallproof/wallproof-probe"} {
+			_ = unix.Mount("tmpfs", path, "tmpfs", 0, "")
+			_ = unix.Mount("/tmp", path, "", unix.MS_BIND, "")
+			_ = unix.Unmount(path, unix.MNT_DETACH)
+		}
+		_ = unix.Unshare(unix.CLONE_NEWNS | unix.CLONE_NEWNET)
+		_ = unix.Settimeofday(&unix.Timeval{Sec: 946684800 + past})
+		_ = unix.ClockSettime(unix.CLOCK_REALTIME, &unix.Timespec{Sec: 4102444800 + past})
+		refuseAll()
+		_ = unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+		allow := unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K, K: 0x7fff0000}
+		program := unix.SockFprog{Len: 1, Filter: &allow}
+		_, _, _ = unix.Syscall(unix.SYS_SECCOMP, 1, 1, uintptr(unsafe.Pointer(&program))) // SET_MODE_FILTER, for all threads
+		for _, args := range [][]string{{"/tmp/helper", "hostile", "kill"}, {"/proc/self/exe", "hostile", "stop"}} {
+			cmd := exec.Command(args[0], args[1:]...)
+			cmd.SysProcAttr = &unix.SysProcAttr{Setsid: true, Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+			if cmd.Start() == nil {
+				time.Sleep(20 * time.Millisecond)
+				_ = cmd.Process.Kill()
+				_ = cmd.Wait()
+			}
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
+// refuseAll has the kernel of its network refuse all that goes out, if it may.
+func refuseAll() {
+	conn, err := nftables.New()
+	if err != nil {
+		return
+	}
+	table := conn.AddTable(&nftables.Table{Family: nftables.TableFamilyINet, Name: "hostile"})
+	drop := nftables.ChainPolicyDrop
+	conn.AddChain(&nftables.Chain{Name: "out", Table: table, Type: nftables.ChainTypeFilter, Hooknum: nftables.ChainHookOutput, Priority: nftables.ChainPriorityFilter, Policy: &drop})
+	_ = conn.Flush()
+}
+
+// bloat makes the files by which names are found so long that whoever reads them is
+// busy with that.
+func bloat() {
+	line := []byte("192.0.2.1 " + strings.Repeat("x.example ", 400) + "\nnameserver 192.0.2.99\nsearch " + strings.Repeat("y.example ", 400) + "\n")
+	for _, path := range []string{"/etc/hosts", "/etc/resolv.conf", "/etc/nsswitch.conf", "/etc/services", "/etc/ssl/certs/ca-certificates.crt"} {
+		_ = os.Remove(path)
+		if f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o644); err == nil {
+			for range 4096 { // 32 MiB each
+				_, _ = f.Write(line)
+			}
+			_ = f.Close()
+		}
+	}
+	for {
+		time.Sleep(time.Second)
 	}
 }
 

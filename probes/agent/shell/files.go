@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -48,6 +49,7 @@ func (c *call) inputs(operands []string, f func(name string, r io.Reader) error)
 	if len(operands) == 0 {
 		operands = []string{"-"}
 	}
+	var missing error
 	for _, name := range operands {
 		if name == "-" {
 			if err := f(name, io.LimitReader(c.in, maxRead)); err != nil {
@@ -56,8 +58,9 @@ func (c *call) inputs(operands []string, f func(name string, r io.Reader) error)
 			continue
 		}
 		file, err := os.Open(c.path(name))
-		if err != nil {
-			return err
+		if err != nil { // the others are read all the same
+			missing = errors.Join(missing, err)
+			continue
 		}
 		err = f(name, io.LimitReader(file, maxRead))
 		file.Close()
@@ -65,7 +68,7 @@ func (c *call) inputs(operands []string, f func(name string, r io.Reader) error)
 			return err
 		}
 	}
-	return nil
+	return missing
 }
 
 func ls(_ context.Context, c *call) error {
