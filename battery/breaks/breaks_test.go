@@ -73,6 +73,7 @@ func TestParseRefuses(t *testing.T) {
 		"a shared name":        {"kind: namespace\nwith: {share: [uts]}\ncaught-by: [TEN-SYSV]\n", "opens no hole"},
 		"devices unmade":       {"kind: driver\nwith: {makeDevices: true}\ndriver: runc\ncaught-by: [ENV-MKNOD]\n", "opens no hole"},
 		"settings not its own": {"kind: driver\nwith: {writable: [/proc/sys]}\ndriver: runc\ncaught-by: [ENV-CORE-PATTERN]\n", "opens no hole"},
+		"no such secret":       {"kind: leak\nwith: {file: /x, secret: API_TOKEN}\npolicy: denylist\ncaught-by: [INJ-README]\n", "has no secret"},
 		"ids of its own":       {"kind: driver\nwith: {noUserNamespace: true}\ncaught-by: [ENV-HOST-ROOT]\n", "opens no hole"},
 		"no start":             {"kind: driver\nwith: {hostNamespaces: [pid]}\ndriver: runc\ncaught-by: [ENV-CMDLINE]\n", "noUserNamespace"},
 		"folder handed over":   {"kind: descriptor\nwith: {of: folder}\ncaught-by: [ENV-INHERITED]\n", "hands no folder"},

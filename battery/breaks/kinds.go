@@ -13,6 +13,7 @@ import (
 
 	"github.com/wallproof/wallproof/battery"
 	"github.com/wallproof/wallproof/battery/boundary"
+	"github.com/wallproof/wallproof/policy"
 	"github.com/wallproof/wallproof/probes/plant"
 )
 
@@ -56,7 +57,28 @@ func (b *Break) Hooks() (h battery.Breaks, err error) {
 	if (b.Kind == "unredacted") != (b.Expect == ExpectRefused) {
 		return h, errors.New("expect: refused is for the kind unredacted, and that for it")
 	}
-	return h, read(b, &h)
+	if err := read(b, &h); err != nil {
+		return h, err
+	}
+	return h, b.has(h.Leaks)
+}
+
+// has refuses the leak of a secret that the policy does not have: there is no canary
+// for it.
+func (b *Break) has(leaks []battery.Leak) error {
+	tested, err := b.Tested()
+	if err != nil {
+		return err
+	}
+	for _, l := range leaks {
+		if l.Secret == "" || strings.HasPrefix(l.Secret, "$") || l.Secret == battery.SecretNeighbour {
+			continue
+		}
+		if !slices.ContainsFunc(tested.Secrets, func(s policy.Secret) bool { return s.Name == l.Secret }) {
+			return fmt.Errorf("secret: the policy %s has no secret %q; host, neighbour, prior, git and platform are there with every policy", b.Policy, l.Secret)
+		}
+	}
+	return nil
 }
 
 func kindNames() []string {
