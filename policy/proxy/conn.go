@@ -28,17 +28,18 @@ type conn struct {
 	net.Conn
 	srv     *Server
 	kind    Kind
-	client  string                 // address and port
-	origin  *origin                // HTTP/2: set before the connection is handed over
-	dst     atomic.Pointer[target] // what it was bound to
-	limited atomic.Bool            // it met a limit of the policy, which was recorded
-	spliced atomic.Bool            // TLS is passed on untouched
-	asking  asking                 // the requests that are being carried out
-	orig    netip.AddrPort         // transparent: the original destination
-	pre     []byte                 // read already, to be read again
-	expire  atomic.Int64           // tick at which the connection is closed
-	fixed   atomic.Bool            // reads and writes do not move the deadline
-	timed   atomic.Bool            // it was closed because of its deadline
+	client  string                  // address and port
+	origin  *origin                 // HTTP/2: set before the connection is handed over
+	dst     atomic.Pointer[target]  // what it was bound to
+	limited atomic.Bool             // it met a limit of the policy, which was recorded
+	spliced atomic.Bool             // TLS is passed on untouched
+	relayed atomic.Pointer[relayed] // set when a relay takes the connection over
+	asking  asking                  // the requests that are being carried out
+	orig    netip.AddrPort          // transparent: the original destination
+	pre     []byte                  // read already, to be read again
+	expire  atomic.Int64            // tick at which the connection is closed
+	fixed   atomic.Bool             // reads and writes do not move the deadline
+	timed   atomic.Bool             // it was closed because of its deadline
 	ctx     context.Context
 	cancel  context.CancelFunc
 	up      atomic.Int64 // bytes from the sandbox
@@ -96,6 +97,18 @@ func (c *conn) Close() error {
 		err = c.Conn.Close()
 	})
 	return err
+}
+
+// relayed is a connection's time in a relay, which goes on for a moment after the
+// connection was closed.
+type relayed struct{ over chan struct{} }
+
+// sever closes the connection; afterwards no byte of it is passed on.
+func (c *conn) sever() {
+	_ = c.Close()
+	if r := c.relayed.Load(); r != nil {
+		<-r.over
+	}
 }
 
 // asking is the set of requests of a connection that are being carried out, so that

@@ -386,6 +386,11 @@ func (o *origin) relay(up net.Conn) (down int64, ok bool) {
 	if err != nil {
 		return 0, false
 	}
+	// Whoever closes the connection from here on waits until the relay has let go of
+	// it; one that was closed before cannot be taken over.
+	over := make(chan struct{})
+	defer close(over)
+	o.c.relayed.Store(&relayed{over})
 	p := &pair{c: o.c, done: make(chan struct{})}
 	p.client, p.up = side{pair: p, other: &p.up, index: -1}, side{pair: p, other: &p.client, index: -1}
 	if p.client.fd, err = takeOver(a); err != nil {

@@ -68,13 +68,18 @@ func (s *Server) setMasks(added, leases *redact.Redactor) {
 // dropDenied closes connections to what new rules deny, those of which a request is
 // under way that they deny, and those that were passed on untouched to what is to be
 // looked into now. The rules are in force before: whoever has decided by older ones
-// says first what it is about, and then looks whether they are still the rules.
+// says first what it is about, and then looks whether they are still the rules. When
+// it returns, nothing of theirs is passed on any more.
 func (s *Server) dropDenied(r *rules) {
+	var outdated []*conn
 	s.conns.each(func(c *conn) {
 		if c.outdated(r) || c.asking.denied(r) {
-			_ = c.Close()
+			outdated = append(outdated, c)
 		}
 	})
+	for _, c := range outdated {
+		c.sever()
+	}
 }
 
 // outdated says whether rules do not allow a connection to go on as it does.
