@@ -172,12 +172,18 @@ func TestKeyURI(t *testing.T) {
 	}
 }
 
-// TestTagSize: the style sheet, which draws a tag of the picture, and the picture,
-// which leaves room for it, have the same size in mind.
+// TestTagSize: the style sheet, which draws tags and boxes of the picture, and the
+// picture, which leaves room for them, have the same sizes in mind.
 func TestTagSize(t *testing.T) {
 	css := read(t, "assets", "site.css")
-	if want := fmt.Sprintf(".d-tag rect { width: %dpx; height: %dpx;", tagW, tagH); !strings.Contains(css, want) {
-		t.Errorf("site.css lacks %q", want)
+	for _, want := range []string{
+		fmt.Sprintf(".d-tag rect { width: %dpx; height: %dpx;", tagW, tagH),
+		fmt.Sprintf("\n.d-box { width: %dpx; height: %dpx;", boxW, boxH),
+		fmt.Sprintf("\n.tall .d-box { width: %dpx; height: %dpx;", tallBoxW, tallBoxH),
+	} {
+		if !strings.Contains(css, want) {
+			t.Errorf("site.css lacks %q", want)
+		}
 	}
 }
 

@@ -48,6 +48,7 @@ func (b *builder) writeAttestation(a *attempt, entry *history.Entry) error {
 	} else {
 		view.Boundary = e.outlineOf(r.ID, b.in.Theme, e.collected)
 		view.Boundary.PlainHref = ""
+		view.Boundary.Files = slices.DeleteFunc(view.Boundary.Files, func(d download) bool { return d.Href == r.ID+endPage }) // this page
 		if e.shown() {
 			b.fillAttestation(&view, e)
 			heading = r.Claim
@@ -65,7 +66,7 @@ func (b *builder) writeAttestation(a *attempt, entry *history.Entry) error {
 	if err := renderTo(html, pageAttestation, v); err != nil {
 		return err
 	}
-	if err := errors.Join(to.put(endPage, html.Bytes()), b.writeBeside(a, entry, to)); err != nil {
+	if err := errors.Join(to.put(endPage, unbroken(html.Bytes())), b.writeBeside(a, entry, to)); err != nil {
 		return err
 	}
 	r.Ends, r.Bytes, r.Sum, r.made = to.ends, to.bytes, to.sum(), nameOf(to.ends, to.ids)
@@ -130,7 +131,7 @@ func (e *evidence) measured() []measured {
 	b := e.boundary
 	return []measured{
 		{"fabric", "Sandbox fabric", e.fabricFacts()},
-		{"image", "Image", facts(fact{Label: "Name", Text: e.name()}, fact{Label: "Digest", Digest: clean(e.subject)}, fact{Label: "Index", Digest: clean(b.Image.IndexDigest)}, fact{Label: "Platform", Text: clean(b.Image.Platform)})},
+		{"image", "Image", facts(fact{Label: "Name", Name: e.name()}, fact{Label: "Digest", Digest: clean(e.subject)}, fact{Label: "Index", Digest: clean(b.Image.IndexDigest)}, fact{Label: "Platform", Text: clean(b.Image.Platform)})},
 		{"policy", "Egress policy", facts(fact{Label: "Default", Text: title(clean(b.Policy.EgressDefault))}, fact{Label: "Digest", Digest: clean(b.Policy.Digest)}, fact{Label: "Enforcement", Text: clean(b.Enforcement.State)})},
 		{"proxy", "Proxy", facts(fact{Label: "Version", Text: clean(b.Proxy.Version)}, fact{Label: "Placement", Text: clean(b.Proxy.Placement)}, fact{Label: "Configuration", Digest: clean(b.Proxy.ConfigDigest)})},
 		{"redaction", "Redaction", facts(fact{Label: "Result", Text: redactionText(b.Redaction)}, fact{Label: "Encodings", Text: clean(strings.Join(b.Redaction.Encodings, ", "))}, fact{Label: "Proof", Digest: clean(b.Redaction.Digest)})},

@@ -81,16 +81,27 @@ func (e *evidence) lede() string {
 
 // figures are the few numbers below the headline.
 func (e *evidence) figures() []fact {
-	rows := e.vectorRows()
 	fs := []fact{
 		{Label: "attacks withstood", Text: strconv.FormatInt(e.withstood(), 10)},
-		{Label: "vectors conclusive", Text: fmt.Sprintf("%d of %d", len(rows), len(e.boundary.Battery.Vectors))},
+		{Label: "vectors conclusive", Text: fmt.Sprintf("%d of %d", e.conclusiveVectors(), len(e.boundary.Battery.Vectors))},
 		{Label: "secrets in the evidence", Text: strconv.FormatInt(e.boundary.Redaction.Hits, 10)},
 	}
 	if r := e.boundary.RedTeam; r != nil {
 		fs = append(fs, fact{Label: "red-team escapes, critical", Text: strconv.FormatInt(r.CriticalEscapes, 10)})
 	}
 	return fs
+}
+
+// conclusiveVectors counts the vectors of which the battery can tell how they went: an
+// escape is conclusive too.
+func (e *evidence) conclusiveVectors() int {
+	n := 0
+	for _, v := range e.boundary.Battery.Vectors {
+		if e.stood(v.Vector) || v.Outcome == string(judge.Escaped) {
+			n++
+		}
+	}
+	return n
 }
 
 // gotThrough counts technique variants that escaped.
@@ -152,7 +163,7 @@ func (e *evidence) asSupported(p policy.Edge) (policy.Edge, bool) {
 // that the sandbox never sees, only while that is so and the proxy is outside the
 // sandbox; allowed for pinned artefacts only, while that is so.
 func (e *evidence) supports(p policy.Edge) bool {
-	withstood := p.Vector == "" || e.conclusive(p.Vector)
+	withstood := p.Vector == "" || e.stood(p.Vector)
 	switch {
 	case p.Posture == policy.PostureBrokered, p.Reason == policy.EdgeBrokeredToken, p.Reason == policy.EdgeInjected:
 		return withstood && e.boundary.Proxy.Placement == outsideSandbox
@@ -162,8 +173,8 @@ func (e *evidence) supports(p policy.Edge) bool {
 	return true
 }
 
-// conclusive tells whether a vector was blocked or contained.
-func (e *evidence) conclusive(vector string) bool {
+// stood tells whether the wall stood against a vector: it was blocked or contained.
+func (e *evidence) stood(vector string) bool {
 	return slices.ContainsFunc(e.boundary.Battery.Vectors, func(v predicate.Vector) bool {
 		return v.Vector == vector && (v.Outcome == string(judge.Blocked) || v.Outcome == string(judge.Contained))
 	})
@@ -201,7 +212,7 @@ func outcomeChip(outcome string) chip {
 func (e *evidence) vectorRows() []vectorRow {
 	var rows []vectorRow
 	for _, v := range e.boundary.Battery.Vectors {
-		if !e.conclusive(v.Vector) {
+		if !e.stood(v.Vector) {
 			continue
 		}
 		t := e.boundary.Battery.Totals[v.Vector]
@@ -294,7 +305,7 @@ func (e *evidence) redTeam() *review {
 
 // facts drops those that say nothing.
 func facts(fs ...fact) []fact {
-	return slices.DeleteFunc(fs, func(f fact) bool { return f.Text == "" && f.Digest == "" && f.Time.ISO == "" })
+	return slices.DeleteFunc(fs, func(f fact) bool { return f.Text == "" && f.Name == "" && f.Digest == "" && f.Time.ISO == "" })
 }
 
 func (e *evidence) trail() []step {

@@ -29,6 +29,8 @@ func (e *evidence) conditions() []condition {
 				continue
 			}
 			switch {
+			case k.code == string(verify.CodeEscape): // below critical: it takes away what it contradicts, and no more
+				c.Word, c.Glyph = "Not the case", "signed"
 			case k.code == string(verify.CodeRedTeamNone):
 				c.Word, c.Glyph = "Not provided", "none"
 			case k.status == string(verify.Pass):

@@ -39,6 +39,7 @@ func (d *drawing) text(class string, x, y int, anchor, s string) {
 func diagram(edges []edge) template.HTML {
 	open, shut := sides(edges)
 	var d drawing
+	d.tags(open, shut)
 	d.wide(open, shut)
 	d.tall(open, shut)
 	return template.HTML(d.b.String()) //nolint:gosec // built from constants, numbers and escaped text
@@ -82,7 +83,7 @@ func (d *drawing) open(class string, w, h int, open, shut []edge) {
 // Geometry of the wide drawing.
 const (
 	wideW   = 1120
-	boxW    = 252
+	boxW    = 252 // as in site.css
 	boxH    = 52
 	pitch   = 68
 	wallT   = 26  // thickness of the wall
@@ -104,7 +105,7 @@ func (d *drawing) wide(open, shut []edge) {
 	d.wall(wallL, top, wallR-wallL, bottom-top)
 	mid := h / 2
 	coreH := min(bottom-top-2*wallT-36, 150)
-	d.add(`<rect class="d-box core" x="%d" y="%d" width="%d" height="%d"/>`, coreL, mid-coreH/2, coreR-coreL, coreH)
+	d.add(`<rect class="d-core" x="%d" y="%d" width="%d" height="%d"/>`, coreL, mid-coreH/2, coreR-coreL, coreH)
 	d.text("d-text", (coreL+coreR)/2, mid-4, "middle", "Sandbox")
 	d.text("d-note", (coreL+coreR)/2, mid+16, "middle", "untrusted code")
 	for i, e := range open {
@@ -137,7 +138,7 @@ func (d *drawing) wall(x, y, w, h int) {
 
 // box is a destination.
 func (d *drawing) box(x, y int, e edge) {
-	d.add(`<rect class="d-box" x="%d" y="%d" width="%d" height="%d"/>`, x, y-boxH/2, boxW, boxH)
+	d.add(`<rect class="d-box" x="%d" y="%d"/>`, x, y-boxH/2)
 	d.text("d-text", x+16, y+5, "", fit(e.Name, boxW-32))
 }
 
@@ -156,10 +157,25 @@ func (d *drawing) stop(x0, y0, wall, y, x1 int, e edge) {
 	d.tag(wall-wallT/2+34-tagW/2, y, e)
 }
 
+// tags are the words that edges carry, each with its glyph: one for each posture, which
+// both drawings use.
+func (d *drawing) tags(open, shut []edge) {
+	d.add(`<svg class="sprite" aria-hidden="true">`)
+	seen := map[posture]bool{}
+	for _, e := range append(open[:len(open):len(open)], shut...) {
+		if seen[e.Posture] {
+			continue
+		}
+		seen[e.Posture] = true
+		d.add(`<g id="t-%s" class="%s"><rect/><use href="#g-%[1]s" x="12" y="7" width="16" height="16"/><text x="34" y="20">%[3]s</text></g>`,
+			e.Posture, strings.TrimSpace("d-tag "+e.Chip.Class), html.EscapeString(e.Chip.Word))
+	}
+	d.add(`</svg>`)
+}
+
 // tag is the word and glyph of an edge, centred on its line.
 func (d *drawing) tag(x, y int, e edge) {
-	d.add(`<g class="%s" transform="translate(%d %d)"><rect/><use href="#g-%s" x="12" y="7" width="16" height="16"/><text x="34" y="20">%s</text></g>`,
-		strings.TrimSpace("d-tag "+e.Chip.Class), x, y-tagH/2, e.Posture, html.EscapeString(e.Chip.Word))
+	d.add(`<use href="#t-%s" x="%d" y="%d"/>`, e.Posture, x, y-tagH/2)
 }
 
 func lineClass(e edge) string {
@@ -172,6 +188,7 @@ func lineClass(e edge) string {
 // Geometry of the tall drawing.
 const (
 	tallW    = 364
+	tallBoxW = 290 // as in site.css
 	tallBoxH = 72
 	tallStep = tallBoxH + 10
 	tallBox  = 72 // left edge of the boxes; the gutter before it holds the lines
@@ -186,7 +203,7 @@ func (d *drawing) tall(open, shut []edge) {
 	d.open("tall", tallW, lower+len(shut)*tallStep+4, open, shut)
 	wallTop, wallBottom := core-wallT-8, core+coreH+wallT+8
 	d.wall(0, wallTop, tallW, wallBottom-wallTop)
-	d.add(`<rect class="d-box core" x="%d" y="%d" width="%d" height="%d"/>`, wallT+6, core+12, tallW-2*(wallT+6), coreH-24)
+	d.add(`<rect class="d-core" x="%d" y="%d" width="%d" height="%d"/>`, wallT+6, core+12, tallW-2*(wallT+6), coreH-24)
 	d.text("d-text", tallW/2, core+coreH/2-1, "middle", "Sandbox")
 	d.text("d-note", tallW/2, core+coreH/2+17, "middle", "untrusted code")
 	for i, e := range open {
@@ -210,9 +227,8 @@ func gutter(i, n int) int { return tallBox - 14 - i*min(8, 20/max(n-1, 1)) }
 // tallEdge draws a destination, its name above its tag: beside each other a
 // name would have room for a few letters only.
 func (d *drawing) tallEdge(y int, e edge) {
-	const w = tallW - tallBox - 2
-	d.add(`<rect class="d-box" x="%d" y="%d" width="%d" height="%d"/>`, tallBox, y-tallBoxH/2, w, tallBoxH)
-	d.text("d-text", tallBox+14, y-11, "", fit(e.Name, w-28))
+	d.add(`<rect class="d-box" x="%d" y="%d"/>`, tallBox, y-tallBoxH/2)
+	d.text("d-text", tallBox+14, y-11, "", fit(e.Name, tallBoxW-28))
 	d.tag(tallBox+9, y+14, e)
 }
 

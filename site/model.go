@@ -103,6 +103,7 @@ type chip struct {
 type fact struct {
 	Label  string
 	Text   string
+	Name   string // a name in the place of Text
 	Digest string
 	Time   moment
 	Note   string

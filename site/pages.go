@@ -116,7 +116,7 @@ func (b *builder) put(path, template string, v pageView) error {
 	if len(v.Scripts) == 0 { // others draw signs by script
 		html = unused(html)
 	}
-	return b.tree.put(path, html)
+	return b.tree.put(path, unbroken(html))
 }
 
 // putJSON writes a value as JSON.
@@ -159,9 +159,12 @@ func generated(live []byte) string {
 	return at(parseTime(l.Generated)).ISO
 }
 
+// usual is the value of most facts of isolation.
+const usual = "yes"
+
 // pairs writes the fabric for the page's script: name=value, percent-encoded,
 // separated by spaces, as live.json names its members; a fact of isolation has a
-// dot before its name.
+// dot before its name. Most have the usual value, which is left out.
 func pairs(f *predicate.LiveFabric) string {
 	values := map[string]string{"driver": f.Driver, "version": f.Version, "configDigest": f.ConfigDigest, "kernel": f.Kernel, "arch": f.Arch}
 	for k, v := range f.Isolation {
@@ -169,6 +172,10 @@ func pairs(f *predicate.LiveFabric) string {
 	}
 	var out []string
 	for _, k := range sortedKeys(values) {
+		if values[k] == usual {
+			out = append(out, url.PathEscape(k))
+			continue
+		}
 		out = append(out, url.PathEscape(k)+"="+url.PathEscape(values[k]))
 	}
 	return strings.Join(out, " ")

@@ -74,6 +74,7 @@ var snippets = template.FuncMap{
 	"digests": func(s string) template.HTML {
 		return template.HTML(markDigests(html.EscapeString(s))) //nolint:gosec // escaped
 	},
+	"name":  func(s string) template.HTML { return template.HTML(breakable(s)) },   //nolint:gosec // escaped
 	"glyph": func(name string) template.HTML { return template.HTML(glyph(name)) }, //nolint:gosec // escaped
 	"moment": func(m moment) template.HTML {
 		return template.HTML(m.html()) //nolint:gosec // escaped
@@ -95,30 +96,72 @@ func rows[R interface{ write(*strings.Builder) }](list []R) template.HTML {
 	return template.HTML(b.String()) //nolint:gosec // each row is escaped
 }
 
-// markDigests sets the digests in an escaped text in the letters of digests.
+// markDigests sets the digests in an escaped text in the letters of digests, also
+// those that are written without their algorithm.
 func markDigests(escaped string) string {
-	const algorithm = "sha256:"
-	if !strings.Contains(escaped, algorithm) {
-		return escaped
-	}
 	var b strings.Builder
-	for {
-		before, after, found := strings.Cut(escaped, algorithm)
-		b.WriteString(before)
-		if !found {
-			return b.String()
+	done, from := 0, -1 // what is written; where the word that is read begins
+	for i := 0; i <= len(escaped); i++ {
+		if i < len(escaped) && wordByte(escaped[i]) {
+			if from < 0 {
+				from = i
+			}
+			continue
 		}
-		n := 0
-		for n < len(after) && (after[n] >= '0' && after[n] <= '9' || after[n] >= 'a' && after[n] <= 'f') {
-			n++
+		if from >= 0 && isHash(escaped[from:i]) {
+			if before, found := strings.CutSuffix(escaped[:from], digestAlgorithm); found && len(before) >= done {
+				from = len(before)
+			}
+			b.WriteString(escaped[done:from] + `<code class="digest">` + escaped[from:i] + `</code>`)
+			done = i
 		}
-		if n == 2*sha256.Size {
-			b.WriteString(`<code class="digest">` + algorithm + after[:n] + `</code>`)
-		} else {
-			b.WriteString(algorithm + after[:n])
-		}
-		escaped = after[n:]
+		from = -1
 	}
+	return b.String() + escaped[done:]
+}
+
+const digestAlgorithm = "sha256:"
+
+func wordByte(c byte) bool {
+	return c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c == '_'
+}
+
+// isHash tells a SHA-256 hash in lower-case hexadecimal digits.
+func isHash(word string) bool {
+	return len(word) == 2*sha256.Size && strings.Trim(word, "0123456789abcdef") == ""
+}
+
+// separators are the signs of an image's name after which a line may end.
+var separators = strings.NewReplacer("/", "/<wbr>", ".", ".<wbr>", ":", ":<wbr>", "_", "_<wbr>", "@", "@<wbr>")
+
+// breakable escapes a name so that a line ends after one of its separators, and within a
+// word only where that word alone is longer than a line.
+func breakable(name string) string { return separators.Replace(html.EscapeString(name)) }
+
+// unbroken keeps words together that a line would end within, at their hyphen. It looks
+// at texts only, and at none before the body.
+func unbroken(page []byte) []byte {
+	var w bytes.Buffer
+	done := max(0, bytes.Index(page, []byte("<body>")))
+	w.Write(page[:done])
+	for {
+		i := bytes.Index(page[done:], []byte("e-run"))
+		if i < 0 {
+			break
+		}
+		i += done
+		end := i + len("e-run")
+		inText := bytes.LastIndexByte(page[:i], '>') > bytes.LastIndexByte(page[:i], '<')
+		if first := page[i-1] | 0x20; first == 'r' && inText {
+			w.Write(page[done : i-1])
+			w.WriteString(`<span class="nb">` + string(page[i-1:end]) + `</span>`)
+		} else {
+			w.Write(page[done:end])
+		}
+		done = end
+	}
+	w.Write(page[done:])
+	return w.Bytes()
 }
 
 func (m moment) html() string {
@@ -129,7 +172,7 @@ func (m moment) html() string {
 }
 
 func (c chip) html() string {
-	return `<span class="chip ` + html.EscapeString(c.Class) + `">` + glyph(c.Glyph) + html.EscapeString(c.Word) + `</span>`
+	return `<span class="chip ` + html.EscapeString(c.Class) + `"><svg aria-hidden="true"><use href="#g-` + html.EscapeString(c.Glyph) + `"/></svg>` + html.EscapeString(c.Word) + `</span>`
 }
 
 // write writes one row of the list of all attestations, of which a site may have ten
@@ -140,7 +183,7 @@ func (r fleetRow) write(b *strings.Builder) {
 	if r.Expires.ISO != "" {
 		b.WriteString(` data-row-expires="` + e(r.Expires.ISO) + `"`)
 	}
-	b.WriteString(`><th scope="row"><a href="` + e(r.Href) + `">` + e(r.Name) + `</a><span class="soft digest">` + e(r.Short) + `</span></th><td data-label="State">` + r.Chip.html())
+	b.WriteString(`><th scope="row"><a href="` + e(r.Href) + `">` + breakable(r.Name) + `</a><span class="soft digest">` + e(r.Short) + `</span></th><td data-label="State">` + r.Chip.html())
 	if r.Codes != "" {
 		b.WriteString(` <span class="soft small">` + e(r.Codes) + `</span>`)
 	}
@@ -190,6 +233,8 @@ func (f fact) write(b *strings.Builder) {
 		b.WriteString(`<code class="digest">` + html.EscapeString(f.Digest) + `</code>`)
 	case f.Time.ISO != "":
 		b.WriteString(`<time datetime="` + html.EscapeString(f.Time.ISO) + `">` + html.EscapeString(f.Time.Text) + `</time>`)
+	case f.Name != "":
+		b.WriteString(breakable(f.Name))
 	default:
 		b.WriteString(html.EscapeString(f.Text))
 	}

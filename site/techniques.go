@@ -38,7 +38,7 @@ func (e *evidence) groups() []techniqueGroup {
 	var out []techniqueGroup
 	at := map[string]int{}
 	for _, v := range e.boundary.Battery.Vectors {
-		if !e.conclusive(v.Vector) {
+		if !e.stood(v.Vector) {
 			continue
 		}
 		at[v.Vector] = len(out)

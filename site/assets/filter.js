@@ -75,7 +75,8 @@
     }
     const name = element("th");
     name.scope = "row";
-    const link = element("a", a.name || "Evidence that does not verify");
+    const link = element("a");
+    for (const part of (a.name || "Evidence that does not verify").split(/(?<=[/.:_@])/)) link.append(part, element("wbr"));
     if (/^\.\.\/attestations\/[0-9a-f/]+\.html$/.test(a.page)) link.href = a.page;
     const digest = element("span", (a.subject || a.attestation).slice(0, 19) + "\u2026");
     digest.className = "soft digest";

@@ -160,7 +160,7 @@
     if (code) withdraw(code);
     if (!watch.live || stale) return;
     const live = await fetchJSON(watch.live, "wallproof.live/v1");
-    const attested = Object.fromEntries(watch.fabric.split(" ").map((pair) => pair.split("=").map(decodeURIComponent)));
+    const attested = Object.fromEntries(watch.fabric.split(" ").map((pair) => (pair.includes("=") ? pair : pair + "=yes").split("=").map(decodeURIComponent)));
     const drift = live && sure(liveOf, live, watch.image, watch.policy, attested);
     if (drift) withdraw(drift);
   }
