@@ -198,6 +198,9 @@ func (b *builder) note(r *record) *history.Entry {
 		}
 	}
 	b.history.Collect(r.Digest, r.collected())
+	if r.Policy != "" {
+		b.history.Attestations[r.Digest].Policy = r.Policy
+	}
 	b.history.Record(r.Digest, r.Subject, r.Name, r.State, r.Codes, b.now)
 	e := *b.history.Attestations[r.Digest]
 	return &e

@@ -95,6 +95,7 @@ type builder struct {
 	mu      sync.Mutex
 	history *history.History
 	records []*record
+	removed []string // digests of attestations that the build before still had
 }
 
 func newBuilder(in Input, outDir string) (*builder, error) {
@@ -172,6 +173,7 @@ func (b *builder) run(ctx context.Context) error {
 		return err
 	}
 	slices.SortFunc(b.records, newer)
+	b.noteRemoved()
 	return b.writePages(ctx)
 }
 
@@ -464,6 +466,7 @@ func (b *builder) verifyInput(j job) verify.Input {
 
 func (b *builder) result() Result {
 	res := Result{Files: int(b.tree.files.Load()), Bytes: b.tree.bytes.Load()}
+	res.Next, res.Removed = b.next(), b.removed
 	p := b.primaryRecord()
 	for _, r := range b.records {
 		if r.reused {
@@ -481,6 +484,18 @@ func (b *builder) result() Result {
 		res.Attestations = append(res.Attestations, r.summary())
 	}
 	return res
+}
+
+// next is when the first of the claims that the site shows ends, or "". From then on
+// only a page with its script says so, until the site is built again.
+func (b *builder) next() string {
+	first := ""
+	for _, r := range b.records {
+		if r.Claim != "" && (first == "" || r.Expires < first) { // all in one form, in which earlier is less
+			first = r.Expires
+		}
+	}
+	return first
 }
 
 // primaryRecord is the newest run over the primary image, whatever its state;

@@ -29,6 +29,7 @@ type status struct {
 	Expires     string                `json:"expires,omitempty"`
 	Since       string                `json:"since,omitempty"`   // of this state
 	Checked     string                `json:"checked,omitempty"` // when the site was built
+	Next        string                `json:"next,omitempty"`    // when the first claim of the site ends; it is to be built again then
 	Fleet       string                `json:"fleet,omitempty"`   // names the state of all attestations of the site
 	Page        string                `json:"page,omitempty"`
 	Bundle      string                `json:"bundle,omitempty"`

@@ -80,12 +80,14 @@ type Wasm struct {
 
 // Result says what was built.
 type Result struct {
-	Primary      *Summary  `json:"primary"`      // what index.html is about
-	Attestations []Summary `json:"attestations"` // primary first, then newest first
-	Files        int       `json:"files"`        // in the output folder
-	Bytes        int64     `json:"bytes"`        // their total size
-	Reused       int       `json:"reused"`       // attestations whose pages were taken over unchanged from the build before
-	Unread       int       `json:"unread"`       // of those, how many were taken for unchanged without being read
+	Primary      *Summary  `json:"primary"`           // what index.html is about
+	Attestations []Summary `json:"attestations"`      // primary first, then newest first
+	Next         string    `json:"next,omitempty"`    // when the first claim that is shown ends, RFC 3339: rebuild the site then; "" where none is shown
+	Removed      []string  `json:"removed,omitempty"` // digests of the attestations that the site had before, and that are not in Packets
+	Files        int       `json:"files"`             // in the output folder
+	Bytes        int64     `json:"bytes"`             // their total size
+	Reused       int       `json:"reused"`            // attestations whose pages were taken over unchanged from the build before
+	Unread       int       `json:"unread"`            // of those, how many were taken for unchanged without being read
 }
 
 // Summary is what the site says of one packet.

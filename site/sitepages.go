@@ -77,7 +77,7 @@ func (b *builder) writeRootFiles(r *record, e *evidence, stem string) error {
 		}
 	}
 	s := statusOf(r, e, b.history.Since(r.Digest), stem)
-	s.Checked, s.Fleet = history.Stamp(b.now), b.fleetState()
+	s.Checked, s.Next, s.Fleet = history.Stamp(b.now), b.next(), b.fleetState()
 	st, err3 := compact(s)
 	return errors.Join(err1, err2, err3, b.tree.put(fileStatus, st), b.tree.put(fileBadgeJSON, bj), b.tree.put(fileBadgeSVG, g.svg()), b.tree.put(fileJSONLD, ld))
 }

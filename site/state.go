@@ -10,4 +10,5 @@ const (
 	StateCurrent = history.StateCurrent
 	StateHeld    = history.StateHeld
 	StateInvalid = history.StateInvalid
+	StateRemoved = history.StateRemoved // in the history alone: no packet of this build
 )

@@ -114,6 +114,8 @@ func stateWord(s State, codes []string) chip {
 		return chip{Word: "Signed and current", Glyph: "signed", Class: "good"}
 	case StateInvalid:
 		return chip{Word: "Does not verify", Glyph: "invalid", Class: "alarm"}
+	case StateRemoved:
+		return chip{Word: "Removed", Glyph: "none", Class: "plain"}
 	}
 	for _, c := range codes {
 		if !explain(c).stale {

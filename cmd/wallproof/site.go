@@ -182,6 +182,12 @@ func printSite(w io.Writer, out string, res site.Result) {
 	if told < len(res.Attestations) {
 		fmt.Fprintf(w, "  of %d attestations %d are current, %d held, %d invalid\n", len(res.Attestations), count[site.StateCurrent], count[site.StateHeld], count[site.StateInvalid])
 	}
+	if n := len(res.Removed); n > 0 {
+		fmt.Fprintf(w, "  no longer published, as the history says: %d of the attestations before\n", n)
+	}
+	if res.Next != "" {
+		fmt.Fprintf(w, "  build it again by %s, when the first claim expires\n", res.Next)
+	}
 	fmt.Fprintf(w, "  %d files, %d KiB: %s\n", res.Files, res.Bytes>>10, filepath.Join(out, "index.html"))
 }
 

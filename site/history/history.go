@@ -9,6 +9,7 @@
 //	    "sha256:…": {
 //	      "subject": "sha256:…",
 //	      "name":    "ghcr.io/example/agent",
+//	      "policy":  "sha256:…",
 //	      "run":     "sha256:…",
 //	      "collected": "2026-01-02T03:04:05Z",
 //	      "latched": [{"code": "policy-drift", "since": "2026-01-02T03:04:05Z"}],
@@ -21,6 +22,10 @@
 // image or fabric does not revive the attestation. Only a new collection does:
 // signing the same run once more gives another attestation, which the latches of
 // that run hold as well.
+//
+// An attestation whose packet is not handed over any more stays here: the event
+// "removed" says when. Its latches stay too, for when it comes back, and drift that
+// can be seen of it meanwhile is added to them.
 package history
 
 import (
@@ -51,6 +56,7 @@ const (
 	StateCurrent State = "current" // valid, and everything it says still holds
 	StateHeld    State = "held"    // valid, but a claim is not shown
 	StateInvalid State = "invalid" // does not verify
+	StateRemoved State = "removed" // its packet is not published any more
 )
 
 // History is the whole file.
@@ -65,6 +71,7 @@ type History struct {
 type Entry struct {
 	Subject   string  `json:"subject,omitempty"`   // the image's platform manifest digest
 	Name      string  `json:"name,omitempty"`      // the image's name, as attested
+	Policy    string  `json:"policy,omitempty"`    // digest of the attested policy
 	Run       string  `json:"run,omitempty"`       // head of the battery's manifest: what was collected
 	Collected string  `json:"collected,omitempty"` // when the run ended, RFC 3339, UTC
 	Latched   []Latch `json:"latched,omitempty"`   // oldest first
@@ -141,8 +148,10 @@ func (e *Entry) check(digest string) error {
 	if e == nil || len(e.Events) > MaxEvents {
 		return fmt.Errorf("history: %s: needs at most %d events", digest, MaxEvents)
 	}
-	if e.Run != "" && !digestForm.MatchString(e.Run) {
-		return fmt.Errorf("history: %s: run %q is not a sha256 digest", digest, e.Run)
+	for what, d := range map[string]string{"run": e.Run, "policy": e.Policy} {
+		if d != "" && !digestForm.MatchString(d) {
+			return fmt.Errorf("history: %s: %s %q is not a sha256 digest", digest, what, d)
+		}
 	}
 	if _, err := time.Parse(time.RFC3339, e.Collected); e.Collected != "" && err != nil {
 		return fmt.Errorf("history: %s: bad time of collection %q", digest, e.Collected)
@@ -154,7 +163,7 @@ func (e *Entry) check(digest string) error {
 			return fmt.Errorf("history: %s: event %d: bad or unordered time %q", digest, i, ev.Time)
 		}
 		last = t
-		if !slices.Contains([]State{StateCurrent, StateHeld, StateInvalid}, ev.State) {
+		if !slices.Contains([]State{StateCurrent, StateHeld, StateInvalid, StateRemoved}, ev.State) {
 			return fmt.Errorf("history: %s: event %d: unknown state %q", digest, i, ev.State)
 		}
 		for _, c := range ev.Codes {
@@ -253,6 +262,33 @@ func (h *History) Record(digest, subject, name string, s State, codes []string, 
 		}
 	}
 	e.Events = append(e.Events, Event{Time: stamp, State: s, Codes: codes})
+}
+
+// Remove records of all attestations that are not present in a build that they are
+// published no longer, and returns those of which this was not known, sorted.
+func (h *History) Remove(present func(digest string) bool, at time.Time) []string {
+	var out []string
+	for digest, e := range h.Attestations {
+		if n := len(e.Events); n == 0 || e.Events[n-1].State == StateRemoved || present(digest) {
+			continue
+		}
+		h.Record(digest, "", "", StateRemoved, nil, at)
+		out = append(out, digest)
+	}
+	slices.Sort(out)
+	return out
+}
+
+// Absent lists the attestations that are published no longer, sorted.
+func (h *History) Absent() []string {
+	var out []string
+	for digest, e := range h.Attestations {
+		if n := len(e.Events); n > 0 && e.Events[n-1].State == StateRemoved {
+			out = append(out, digest)
+		}
+	}
+	slices.Sort(out)
+	return out
 }
 
 // Collect notes when what an attestation is about was collected.
