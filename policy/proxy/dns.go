@@ -199,6 +199,12 @@ func (s *Server) lookup(ctx context.Context, h host.Host, reason string) (lookup
 	return lookupAnswer{Answer: ans}, err
 }
 
+// isGiven says whether a name's address is not looked up but given: by us, by the
+// run's services or by the operator.
+func (s *Server) isGiven(h host.Host, reason string) bool {
+	return h.Name() == policy.ModelHost && reason == string(policy.ReasonModel) || reason == string(policy.ReasonService) || len(s.pinsOf(h)) > 0
+}
+
 // pinsOf returns the addresses that the operator gave for a name: for any port, or
 // for some.
 func (s *Server) pinsOf(h host.Host) []netip.Addr {
@@ -225,6 +231,9 @@ func (s *Server) answerHTTPS(ctx context.Context, h host.Host, q *dnsx.Query, ev
 	ctx, cancel := context.WithTimeout(ctx, s.limits.dialTimeout())
 	defer cancel()
 	s.allowed(ev)
+	if s.isGiven(h, ev.Reason) {
+		return q.Answer(nil, 0, udp) // nobody outside has to know that somebody asks for it
+	}
 	reply, err := s.resolver.Exchange(ctx, h.Name(), dns.TypeHTTPS)
 	if err != nil || reply.Rcode != dns.RcodeSuccess {
 		return q.Answer(nil, 0, udp)

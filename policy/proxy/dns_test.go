@@ -8,6 +8,7 @@ import (
 
 	"github.com/miekg/dns"
 
+	"github.com/wallproof/wallproof/policy"
 	"github.com/wallproof/wallproof/policy/proxy/dnsx"
 )
 
@@ -97,6 +98,53 @@ func TestDNSServiceBindingsWithoutECH(t *testing.T) {
 	r := query(t, p, "plain.example", dns.TypeHTTPS)
 	if len(r.Answer) != 1 || strings.Contains(r.Answer[0].String(), "ech") || strings.Contains(r.Answer[0].String(), "hint") || strings.Contains(r.Answer[0].String(), "h3") || !strings.Contains(r.Answer[0].String(), "h2") {
 		t.Errorf("%v", r.Answer)
+	}
+}
+
+// A name whose address is given is asked about nowhere, whatever is asked about it: the
+// model's, a service's, and one that the operator resolved.
+func TestGivenNamesAreAskedAboutNowhere(t *testing.T) {
+	w := newWorld(t)
+	for _, name := range []string{policy.ModelHost, "db", "given.example", "plain.example"} {
+		w.name(name, allowedIP)
+	}
+	p := w.proxy(`version: 1
+name: test
+mode: allowlist
+allow:
+  - host: plain.example
+  - host: given.example
+secrets:
+  - name: MODEL
+    from: {env: MODEL}
+model:
+  api: openai
+  url: https://provider.example/v1
+  secret: MODEL
+  allow: [gpt-5]
+services:
+  - name: db
+    image: "registry.example/db@sha256:`+strings.Repeat("a", 64)+`"
+    ports: [80]
+`, func(c *Config) {
+		c.ModelKey = NewModelKey()
+		c.Secrets = []Secret{{Name: "MODEL", Value: "sk-model-value-0123456789"}}
+		c.Services = map[string]string{"db": "172.31.0.5"}
+		c.Upstream.Resolve = map[string]string{"given.example:443": allowedIP}
+	})
+	for _, name := range []string{policy.ModelHost, "db", "given.example"} {
+		for _, qtype := range []uint16{dns.TypeHTTPS, dns.TypeSVCB, dns.TypeA, dns.TypeAAAA, dns.TypeCNAME, dns.TypeTXT, dns.TypeANY} {
+			r := query(t, p, name, qtype)
+			if data := len(r.Answer) > 0; data != (qtype == dns.TypeA) || qtype == dns.TypeHTTPS && r.Rcode != dns.RcodeSuccess {
+				t.Errorf("%s, %s: %v", name, dns.TypeToString[qtype], r)
+			}
+		}
+		if w.wasAsked(name) {
+			t.Errorf("%s was asked about", name)
+		}
+	}
+	if query(t, p, "plain.example", dns.TypeHTTPS); !w.wasAsked("plain.example") {
+		t.Error("the name server hears of nothing")
 	}
 }
 

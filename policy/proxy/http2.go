@@ -14,6 +14,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/wallproof/wallproof/policy/proxy/httpx"
 )
@@ -265,13 +266,17 @@ func (h *stream2) relay(resp *response) (whole bool, err error) {
 	box := copies.Get().(*[]byte)
 	defer copies.Put(box)
 	flush := http.NewResponseController(h.w)
+	read := resp.body.Read
+	if resp.slow {
+		read = headFirst(flush, resp.body)
+	}
 	if resp.late != nil && resp.late() {
 		if err := flush.Flush(); err != nil {
 			return false, err
 		}
 	}
 	for {
-		n, err := resp.body.Read(*box)
+		n, err := read(*box)
 		if n > 0 {
 			h.ev.Down += int64(n)
 			if _, werr := h.w.Write((*box)[:n]); werr != nil {
@@ -289,6 +294,38 @@ func (h *stream2) relay(resp *response) (whole bool, err error) {
 				return false, err
 			}
 		}
+	}
+}
+
+// headPatience is how long the head of a response waits for a body of known length, of
+// which HTTP/2 does not tell whether something has come: together they are one write.
+const headPatience = 2 * time.Millisecond
+
+// headFirst reads body, and sends the head alone when the first read takes long. Nothing
+// else is written while it reads.
+func headFirst(flush *http.ResponseController, body io.Reader) func([]byte) (int, error) {
+	var once sync.Once
+	return func(b []byte) (n int, err error) {
+		done := func() {}
+		once.Do(func() {
+			var mu sync.Mutex
+			over := false
+			timer := time.AfterFunc(headPatience, func() {
+				mu.Lock()
+				defer mu.Unlock()
+				if !over {
+					_ = flush.Flush()
+				}
+			})
+			done = func() {
+				timer.Stop()
+				mu.Lock()
+				over = true
+				mu.Unlock()
+			}
+		})
+		defer done()
+		return body.Read(b)
 	}
 }
 
@@ -484,9 +521,10 @@ func fromHTTP(q *request, hr *http.Response) (*response, *refusal) {
 		resp.length = headLength(resp.header)
 	case hr.ContentLength != 0:
 		resp.body = hr.Body
+		resp.slow = true
 		if hr.ContentLength < 0 {
 			resp.length = httpx.Chunked
-			resp.late = func() bool { return true }
+			resp.late, resp.slow = func() bool { return true }, false
 		}
 	}
 	resp.trailer = func() httpx.Header {

@@ -73,6 +73,7 @@ type response struct {
 	body    io.Reader // nil without one
 	ended   func() bool
 	late    func() bool // nothing of body has come yet, so that the head goes out alone; nil: it waits for the body
+	slow    bool        // that cannot be known: the head goes out alone when nothing has come within headPatience
 	trailer func() httpx.Header
 	// release is called once, when the body was relayed or given up; whole says
 	// that it was read to its end.

@@ -35,7 +35,7 @@ func (o *origin) holdToPin(pin *policy.Pin, q *request, resp *response) *refusal
 		return deny(502, ReasonPin)
 	}
 	p := &pinReader{src: resp.body, check: pin.Verifier(), budget: o.s.heavy}
-	resp.body, resp.ended, resp.late = p, nil, nil
+	resp.body, resp.ended, resp.late, resp.slow = p, nil, nil, false
 	release := resp.release
 	resp.release = func(whole bool) {
 		p.budget.Release(p.kept)

@@ -193,7 +193,11 @@ func (f *frameRelay) payload(p []byte, control, last bool) error {
 		}
 		return nil
 	}
-	f.marks = append(f.marks, mark{len(f.queue), len(p)})
+	if n := len(f.marks); n > 0 && f.marks[n-1].at+f.marks[n-1].n == len(f.queue) {
+		f.marks[n-1].n += len(p)
+	} else {
+		f.marks = append(f.marks, mark{len(f.queue), len(p)})
+	}
 	f.queue = append(f.queue, p...)
 	f.text = append(f.text, p...)
 	return f.flush(last)
@@ -204,6 +208,9 @@ func (f *frameRelay) payload(p []byte, control, last bool) error {
 func (f *frameRelay) flush(end bool) error {
 	found, hold := f.data.Mask(f.live.Get(), f.text, end)
 	f.masked += int64(found)
+	if hold == 0 && !end && len(f.marks) > 0 && f.marks[0].at == 0 {
+		return nil // nothing is decided
+	}
 	f.restore()
 	upto := len(f.queue)
 	if hold < len(f.text) {

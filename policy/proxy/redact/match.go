@@ -8,17 +8,25 @@ import (
 	"strings"
 )
 
-// gram is the number of bytes that are looked at in one place.
-const gram = 8
+// gram is the most bytes that are looked at in one place, and how many of its first
+// a pattern is found by. leastGram is how few of them make do for short patterns:
+// with fewer looked at in one place, fewer places have to be.
+const (
+	gram      = 8
+	leastGram = 5
+)
 
 // maxStride bounds a class's stride; offsets are bits of a uint16.
 const maxStride = 16
 
 // bloomBitsPerGram and two bits a gram leave one in thirty places of random text to
-// be looked at further. bloomRoom is about what a core's own cache holds: a stride
-// whose table is larger does not pay, down to leastStride.
+// be looked at further, and roomyBitsPerGram one in a hundred and fifty: it is for tables
+// that are small all the same, of roomyBits at most. bloomRoom is about what a core's own
+// cache holds: a stride whose table is larger does not pay, down to leastStride.
 const (
 	bloomBitsPerGram = 10
+	roomyBitsPerGram = 24
+	roomyBits        = 4 << 20
 	bloomRoom        = 8 << 20 // bits
 	leastStride      = 4
 )
@@ -37,6 +45,7 @@ type set struct {
 	patterns []string // sorted, no two equal
 	parent   []int32  // the longest other pattern that is a prefix, or -1
 	max      int      // longest pattern
+	gram     int      // bytes that are looked at in one place
 	stride   int
 	anchor   byte     // 0: none
 	bloom    []uint64 // two bits of one word a gram
@@ -111,12 +120,13 @@ func (s *set) build() {
 		shortest, s.max = min(shortest, len(p)), max(s.max, len(p))
 		s.first[p[0]] = true
 	}
-	s.stride = min(shortest-gram+1, maxStride)
+	s.gram = min(gram, max(leastGram, shortest-leastStride+1))
+	s.stride = min(shortest-s.gram+1, maxStride)
 	for s.stride > leastStride && len(patterns)*s.stride*bloomBitsPerGram > bloomRoom {
 		s.stride--
 	}
 	if s.anchor != 0 {
-		s.stride = 1 // of the anchor's places
+		s.gram, s.stride = gram, 1 // of the anchor's places
 	}
 	s.link()
 	s.index()
@@ -144,14 +154,18 @@ func (s *set) index() {
 	s.prefixes = make([]prefix, 1<<bits.Len(uint(len(s.patterns)*2)))
 	for i, p := range s.patterns {
 		for off := range s.stride {
-			s.addGram(hash(loadString(p[off:])), 1<<off)
+			s.addGram(hash(loadString(p[off:off+s.gram])), 1<<off)
 		}
 		s.addPrefix(loadString(p), int32(i))
 	}
-	s.bloom = make([]uint64, s.grams*bloomBitsPerGram/64+64)
+	room := s.grams * roomyBitsPerGram
+	if room > roomyBits {
+		room = s.grams * bloomBitsPerGram
+	}
+	s.bloom = make([]uint64, room/64+64)
 	for _, p := range s.patterns {
 		for off := range s.stride {
-			h := hash(loadString(p[off:]))
+			h := hash(loadString(p[off : off+s.gram]))
 			w, _ := bits.Mul64(h, uint64(len(s.bloom)))
 			s.bloom[w] |= bloomBits(h)
 		}
@@ -216,10 +230,17 @@ func (s *set) scan(b []byte, found func(start, end int) bool) {
 	}
 	bloom, stride := s.bloom, s.stride
 	n := uint64(len(bloom))
-	for i := 0; i+gram <= len(b); i += stride {
-		h := hash(load(b[i:]))
+	keep := ^uint64(0) >> (8 * (gram - s.gram))
+	i := 0
+	for ; i+gram <= len(b); i += stride {
+		h := hash(load(b[i:]) & keep)
 		w, _ := bits.Mul64(h, n)
 		if m := bloomBits(h); bloom[w]&m == m && !s.verify(b, i, h, found) {
+			return
+		}
+	}
+	for ; i+s.gram <= len(b); i += stride {
+		if !s.verify(b, i, hash(loadString(string(b[i:i+s.gram]))), found) {
 			return
 		}
 	}

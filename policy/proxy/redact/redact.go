@@ -103,7 +103,7 @@ func (r *Redactor) Bytes(b []byte) int {
 	if r.Empty() {
 		return 0
 	}
-	n, _ := r.mask(b, false)
+	n, _ := r.mask(b, nil)
 	return n
 }
 
@@ -124,7 +124,7 @@ func (r *Redactor) FieldName(name string) (string, int) {
 		return name, 0
 	}
 	low := []byte(strings.ToLower(name))
-	n, _ := (&Redactor{sets: r.folded}).mask(low, false)
+	n, _ := (&Redactor{sets: r.folded}).mask(low, nil)
 	if n == 0 {
 		return name, 0
 	}
@@ -158,10 +158,10 @@ func (r *Redactor) Contains(b []byte) bool {
 // span is an occurrence, end exclusive.
 type span struct{ start, end int }
 
-// mask overwrites the occurrences of b. With more to come, it also returns
+// mask overwrites the occurrences of b. With g, more is to come: it also returns
 // from where on bytes have to be held back because a secret may begin there,
-// and leaves those bytes as they are.
-func (r *Redactor) mask(b []byte, more bool) (found, hold int) {
+// leaves those bytes as they are, and notes in g what they begin.
+func (r *Redactor) mask(b []byte, g *progress) (found, hold int) {
 	var few [16]span
 	spans := few[:0]
 	for _, s := range r.sets {
@@ -171,8 +171,9 @@ func (r *Redactor) mask(b []byte, more bool) (found, hold int) {
 		})
 	}
 	hold = len(b)
-	if more {
-		hold = r.holdBack(b, spans)
+	if g != nil {
+		hold = r.holdBack(b, spans, g)
+		g.scannedTo(len(b), hold)
 	}
 	// Only now, so that masking one occurrence cannot hide another that
 	// overlaps it.
@@ -188,11 +189,15 @@ func (r *Redactor) mask(b []byte, more bool) (found, hold int) {
 // holdBack finds where the beginning of a secret may lie at the end of b. An
 // occurrence that reaches into that part is held back as a whole: masking it
 // now would hide the longer one that it overlaps.
-func (r *Redactor) holdBack(b []byte, spans []span) int {
+func (r *Redactor) holdBack(b []byte, spans []span, g *progress) int {
 	hold := len(b)
+	var in *set
 	for _, s := range r.sets {
-		hold = min(hold, s.tail(b))
+		if at := s.tail(b); at < hold {
+			hold, in = at, s
+		}
 	}
+	g.begins(r, in, b[hold:])
 	if hold == len(b) {
 		return hold
 	}

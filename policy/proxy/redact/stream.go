@@ -33,6 +33,7 @@ type Reader struct {
 	end   int // buf[ready:end] is held back
 	err   error
 	found int64
+	state progress
 }
 
 // Found returns how many occurrences were masked so far.
@@ -66,10 +67,13 @@ func (r *Reader) fill() {
 		return
 	}
 	if red.Empty() {
-		r.ready = r.end
+		r.ready, r.state.held = r.end, 0
 		return
 	}
-	found, hold := red.mask(r.buf[:r.end], true)
+	if r.state.waits(red, r.buf[r.end-n:r.end]) {
+		return
+	}
+	found, hold := red.mask(r.buf[:r.end], &r.state)
 	r.found += int64(found)
 	r.ready = hold
 }
@@ -96,7 +100,7 @@ func (r *Redactor) Stream(b []byte, end bool) (found, hold int) {
 		found, cut := r.last(b)
 		return found + cut, len(b)
 	}
-	return r.mask(b, true)
+	return r.mask(b, new(progress))
 }
 
 // last masks the end of a text, with the beginning of a secret that it may end in.
@@ -104,7 +108,7 @@ func (r *Redactor) last(b []byte) (found, cut int) {
 	if r.Empty() {
 		return 0, 0
 	}
-	found, hold := r.mask(b, true)
+	found, hold := r.mask(b, new(progress))
 	if len(b)-hold >= minTail {
 		fill(b[hold:])
 		cut = 1
@@ -117,24 +121,37 @@ func (r *Redactor) last(b []byte) (found, cut int) {
 // no more than its first bytes, too few to tell what they begin, are seen.
 type Pieces struct {
 	before []byte // what went out last, if a secret may begin in it
+	state  progress
 }
 
-// Mask masks the occurrences in b, a part of a piece, in place: as Redactor.Stream.
-// With end, b is the end of its piece.
+// Mask masks the occurrences in b, a part of a piece, in place. From hold on b may be
+// the beginning of a secret: those bytes are left as they are and have to be given again,
+// before what follows them. With end, b is the end of its piece, and nothing is held back.
 func (p *Pieces) Mask(r *Redactor, b []byte, end bool) (found, hold int) {
 	if r.Empty() {
-		p.before = nil
+		p.before, p.state.held = nil, 0
 		return 0, len(b)
 	}
 	if len(b) == 0 {
 		return 0, 0
 	}
 	k := len(p.before)
+	if p.state.waits(r, b[p.state.held-k:]) {
+		if !end {
+			return 0, 0
+		}
+		p.before = append(p.before, b...)
+		if len(p.before) >= minTail {
+			fill(b)
+			found = 1
+		}
+		return found, len(b)
+	}
 	text := b
 	if k > 0 {
 		text = append(p.before[:k:k], b...)
 	}
-	found, hold = r.mask(text, true)
+	found, hold = r.mask(text, &p.state)
 	if end {
 		tail := append([]byte(nil), text[hold:]...)
 		if len(tail) >= minTail {
@@ -142,8 +159,8 @@ func (p *Pieces) Mask(r *Redactor, b []byte, end bool) (found, hold int) {
 			found++
 		}
 		p.before, hold = tail, len(text)
-	} else if hold >= k {
-		p.before = nil
+	} else {
+		p.before = p.before[min(hold, k):]
 	}
 	if k > 0 {
 		copy(b, text[k:])
@@ -158,7 +175,9 @@ func (r *Reader) makeRoom() {
 		r.box = buffers.Get().(*[]byte)
 		r.buf = *r.box
 	}
-	copy(r.buf, r.buf[r.ready:r.end])
+	if r.ready > 0 {
+		copy(r.buf, r.buf[r.ready:r.end])
+	}
 	r.end -= r.ready
 	r.ready, r.out = 0, 0
 	if r.end > len(r.buf)/2 {
@@ -199,6 +218,7 @@ type Writer struct {
 	live  *Live
 	buf   []byte // held back
 	found int64
+	state progress
 }
 
 // Found returns how many occurrences were masked so far.
@@ -212,8 +232,13 @@ func (w *Writer) Write(p []byte) (int, error) {
 		w.buf = append(w.buf, part...)
 		red := w.live.Get()
 		found, hold := 0, len(w.buf)
-		if !red.Empty() {
-			found, hold = red.mask(w.buf, true)
+		switch {
+		case red.Empty():
+			w.state.held = 0
+		case w.state.waits(red, part):
+			continue
+		default:
+			found, hold = red.mask(w.buf, &w.state)
 		}
 		w.found += int64(found)
 		if _, err := w.dst.Write(w.buf[:hold]); err != nil {
