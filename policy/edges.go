@@ -2,7 +2,9 @@ package policy
 
 import (
 	"fmt"
+	"maps"
 	"net/netip"
+	"slices"
 	"strings"
 
 	"github.com/wallproof/wallproof/policy/host"
@@ -25,6 +27,7 @@ const (
 	EdgeRegistry = "package-registry"
 	EdgeToken    = "git-token"
 	EdgeModel    = "model"
+	EdgeNamed    = "named-hosts" // only where there are such
 	EdgeMetadata = "cloud-metadata"
 	EdgePrivate  = "private-ranges"
 	EdgeInternet = "open-internet"
@@ -61,12 +64,68 @@ type Edge struct {
 // Edges returns all edges of the picture, in order. Each comes from a decision
 // of this evaluator.
 func (e *Evaluator) Edges() []Edge {
-	return []Edge{
-		e.sourceEdge(), e.registryEdge(), e.tokenEdge(), e.modelEdge(),
-		e.metadataEdge(), e.privateEdge(), e.internetEdge(),
-		{EdgeTenants, "Other tenants", PostureDenied, EdgeIsolated,
-			"Every sandbox has a network of its own; no entry can connect two.", "TEN"},
+	edges := []Edge{e.sourceEdge(), e.registryEdge(), e.tokenEdge(), e.modelEdge()}
+	if named, ok := e.namedEdge(); ok {
+		edges = append(edges, named)
 	}
+	return append(edges, e.metadataEdge(), e.privateEdge(), e.internetEdge(),
+		Edge{EdgeTenants, "Other tenants", PostureDenied, EdgeIsolated,
+			"Every sandbox has a network of its own; no entry can connect two.", "TEN"})
+}
+
+// namedEdge is the edge to what entries let through beside all that has an edge of
+// its own; false where there is nothing of that kind. Without it the picture would say
+// that less can be reached than can.
+func (e *Evaluator) namedEdge() (Edge, bool) {
+	if e.mode.DefaultAllows() { // the open internet is, and with it all of them
+		return Edge{}, false
+	}
+	drawn := e.drawnHosts()
+	seen := map[string]bool{}
+	e.set.each(func(r ref) bool {
+		if r.rule.flags&ruleAllow != 0 && !e.isDrawn(r, drawn) {
+			seen[e.set.text(r)] = true
+		}
+		return len(seen) < maxShownHosts
+	})
+	if len(seen) == 0 {
+		return Edge{}, false
+	}
+	return Edge{EdgeNamed, "Other named hosts", PostureAllowed, EdgeAllowEntry,
+		fmt.Sprintf("%s, allowed by name.", listed(slices.Sorted(maps.Keys(seen)))), "NET"}, true
+}
+
+// drawnHosts are the names that the edges to repositories, registries and the model
+// are about.
+func (e *Evaluator) drawnHosts() map[string]bool {
+	names := e.registryHosts()
+	if len(e.brokers) == 0 {
+		names = append(names, forges...)
+	}
+	for _, b := range e.policy.Broker {
+		names = append(names, b.Host)
+	}
+	if e.policy.Model != nil {
+		names = append(names, e.policy.Model.Host.String())
+	}
+	drawn := make(map[string]bool, len(names))
+	for _, n := range names {
+		drawn[n] = true
+	}
+	return drawn
+}
+
+// isDrawn tells whether another edge is about what a rule allows: that to a host of a
+// kind, to metadata or private ranges that it opens, or to the internet that it covers
+// much of.
+func (e *Evaluator) isDrawn(r ref, drawn map[string]bool) bool {
+	if !r.isName {
+		p := e.set.prefixOf(r)
+		return openedClass(p) != host.ClassPublic || e.isBroad(r)
+	}
+	name := e.set.names.Name(r.node)
+	exact := r.rule.flags&ruleExact != 0
+	return exact && (drawn[name] || host.NameClass(name) == host.ClassMetadata) || e.isBroad(r)
 }
 
 // forges are hosts that are known to hold source repositories.
@@ -322,21 +381,21 @@ const (
 func (e *Evaluator) overBroad() string {
 	found := ""
 	e.set.each(func(r ref) bool {
-		switch {
-		case r.rule.flags&ruleAllow == 0:
-		case r.isName:
-			if r.rule.flags&ruleBelow != 0 && !strings.Contains(e.set.names.Name(r.node), ".") {
-				found = e.set.text(r)
-			}
-		default:
-			p := e.set.prefixOf(r)
-			if openedClass(p) == host.ClassPublic && p.Bits() <= map[bool]int{true: broadBits4, false: broadBits6}[p.Addr().Is4()] {
-				found = e.set.text(r)
-			}
+		if r.rule.flags&ruleAllow != 0 && e.isBroad(r) {
+			found = e.set.text(r)
 		}
 		return found == ""
 	})
 	return found
+}
+
+// isBroad tells whether a rule covers a large part of the internet.
+func (e *Evaluator) isBroad(r ref) bool {
+	if r.isName {
+		return r.rule.flags&ruleBelow != 0 && !strings.Contains(e.set.names.Name(r.node), ".")
+	}
+	p := e.set.prefixOf(r)
+	return openedClass(p) == host.ClassPublic && p.Bits() <= map[bool]int{true: broadBits4, false: broadBits6}[p.Addr().Is4()]
 }
 
 // listed joins names for a sentence, at most three of them.

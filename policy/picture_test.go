@@ -2,6 +2,7 @@ package policy
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/netip"
 	"slices"
 	"strings"
@@ -47,6 +48,14 @@ secrets: [{name: S, from: {env: S}, inject: [{host: github.com, as: bearer}]}]
 			EdgeSource: "Denied default-deny", EdgeRegistry: "Denied default-deny", EdgeToken: "Denied no-token", EdgeModel: "Denied no-model",
 			EdgeMetadata: "Denied always-denied", EdgePrivate: "Denied always-denied", EdgeInternet: "Allowed over-broad", EdgeTenants: "Denied isolated",
 		}},
+		{"hosts of other kinds", "mode: allowlist\nallow: [{host: api.example.org}, {host: '*.cdn.example'}, {url: 'https://a.example/x'}, {cidr: 8.8.8.0/24}, {cidr: 10.0.0.0/8}, {host: github.com}, {host: registry.corp.example}]\n", map[string]string{
+			EdgeSource: "Allowed allow-entry", EdgeRegistry: "Allowed allow-entry", EdgeToken: "Denied no-token", EdgeModel: "Denied no-model", EdgeNamed: "Allowed allow-entry",
+			EdgeMetadata: "Denied always-denied", EdgePrivate: "Allowed opened", EdgeInternet: "Denied default-deny", EdgeTenants: "Denied isolated",
+		}},
+		{"a forge beside the broker's", "mode: allowlist\nallow: [{host: git.example}, {host: github.com}]\n" + brokerDoc("git.example"), map[string]string{
+			EdgeSource: "Allowed brokered-token", EdgeRegistry: "Denied default-deny", EdgeToken: "Brokered brokered-token", EdgeModel: "Denied no-model", EdgeNamed: "Allowed allow-entry",
+			EdgeMetadata: "Denied always-denied", EdgePrivate: "Denied always-denied", EdgeInternet: "Denied default-deny", EdgeTenants: "Denied isolated",
+		}},
 	} {
 		edges := mustCompile(t, c.doc).Edges()
 		if len(edges) != len(c.want) {
@@ -59,6 +68,34 @@ secrets: [{name: S, from: {env: S}, inject: [{host: github.com, as: bearer}]}]
 			if e.Label == "" || !strings.HasSuffix(e.Description, ".") || e.Vector == "" {
 				t.Errorf("%s: incomplete: %+v", c.name, e)
 			}
+		}
+	}
+}
+
+// Whatever an entry lets through is in the picture, so that it never says that less can
+// be reached than can; and the sentence stays short, however many there are.
+func TestNamedEdge(t *testing.T) {
+	var doc strings.Builder
+	doc.WriteString("mode: allowlist\nallow:\n")
+	for i := range 30 {
+		fmt.Fprintf(&doc, "  - host: h%02d.example.org\n", i)
+	}
+	for doc, want := range map[string]string{
+		"mode: allowlist\nallow: [{host: api.example.org}]\n":                                             "api.example.org, allowed by name.",
+		"mode: allowlist\nallow: [{host: '*.cdn.example'}, {cidr: 8.8.8.0/24}, {url: 'https://a.b/x'}]\n": "*.cdn.example, 8.8.8.0/24 and a.b/x, allowed by name.",
+		"mode: allowlist\nallow: [{host: '*.github.com'}]\n":                                              "*.github.com, allowed by name.",
+		doc.String():     "h00.example.org, h01.example.org, h02.example.org and 27 more, allowed by name.",
+		"mode: public\n": "",
+		"mode: allowlist\nallow: [{host: github.com}, {host: pypi.org}, {cidr: 10.0.0.0/8}, {host: '*.com'}]\n": "",
+	} {
+		got := ""
+		for _, e := range mustCompile(t, doc).Edges() {
+			if e.ID == EdgeNamed {
+				got = e.Description
+			}
+		}
+		if got != want {
+			t.Errorf("%s\nsays %q, want %q", doc, got, want)
 		}
 	}
 }

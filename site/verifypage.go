@@ -60,6 +60,7 @@ type verifyView struct {
 	Parts, Size      int
 	Megabytes        string
 	Packet           string
+	Attestation      string // that the packet holds
 	PacketScript     string
 	Key, Fingerprint string
 	Identity, Issuer string
@@ -152,7 +153,7 @@ func (b *builder) ownPacket(view *verifyView, root string) error {
 	if r.ID == "" || r.State == StateInvalid {
 		return nil
 	}
-	view.Packet = root + attestationStem(r.ID) + endPacket
+	view.Packet, view.Attestation = root+attestationStem(r.ID)+endPacket, r.Digest
 	for _, p := range b.in.Packets {
 		if p.Name != r.packet {
 			continue

@@ -224,6 +224,7 @@
     packet = files;
     const answer = await run(files, options(), name);
     if (answer.report && answer.report.verdict !== "invalid") offerTampers();
+    return answer;
   }
 
   const contentOf = async (file) => new Uint8Array(await file.arrayBuffer());
@@ -289,7 +290,21 @@
     }
     const files = engine.unpack(tar);
     if (files instanceof Error) throw files;
-    return take(files, "packet of this site");
+    const answer = await take(files, "packet of this site");
+    const got = answer.report && answer.report.attestation;
+    if (got && got !== set.attestation) exchanged(got);
+    return answer;
+  }
+
+  // Genuine, and not what this page was made with: the file at that address was exchanged.
+  function exchanged(got) {
+    const n = verdict.querySelector(".notice");
+    n.className = "notice alarm";
+    const p = element("p");
+    p.append(element("span", "packet-exchanged", "code"), " ", ...message("This is not the packet that the site was built from. It holds the attestation " + got + ", and the site is about " + set.attestation + "."));
+    n.append(p);
+    verdict.dataset.verdict = "exchanged";
+    verdict.dataset.codes = (verdict.dataset.codes + " packet-exchanged").trim();
   }
 
   const input = at("files");

@@ -153,7 +153,7 @@ func plan(t *testing.T) []string {
 	for _, p := range pageNames {
 		c = append(c, "axe/demo/"+p, "visit/demo/"+p)
 	}
-	c = append(c, "wasm/demo", "wasm/own", "wasm/folder-page", "wasm/archive", "wasm/folder", "wasm/dropped", "wasm/stranger", "wasm/nothing", "wasm/bundle", "wasm/bundle-other", "wasm/bundle-alone")
+	c = append(c, "wasm/demo", "wasm/own", "wasm/exchanged", "wasm/folder-page", "wasm/archive", "wasm/folder", "wasm/dropped", "wasm/stranger", "wasm/nothing", "wasm/bundle", "wasm/bundle-other", "wasm/bundle-alone")
 	for _, id := range tamperIDs(t) {
 		c = append(c, "wasm/tamper/"+id)
 	}

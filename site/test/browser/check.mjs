@@ -508,6 +508,23 @@ const kinds = {
       assert.deepEqual(o.faults, []);
       return o.close();
     }
+    // Another packet, signed by the same key, at the address of the site's own.
+    if (how === "exchanged") {
+      const folder = config.folders.current;
+      const { attestations } = JSON.parse(readFileSync(join(folder, "fleet", "fleet.json"), "utf8"));
+      const mine = JSON.parse(readFileSync(join(folder, "status.json"), "utf8")).attestation;
+      const other = attestations.find((a) => a.attestation !== mine && a.state === "current");
+      const body = readFileSync(join(folder, "fleet", other.page.replace(/html$/, "tar")));
+      const o = await open("current", paths.verify, {}, (page) => page.route(/\.tar$/, (route) => route.fulfill({ body, contentType: "application/x-tar" })));
+      await o.page.click("[data-own]");
+      await idle(o.page);
+      const got = await verdict(o.page);
+      assert.notEqual(got.verdict, "valid");
+      assert.ok(got.codes.includes("packet-exchanged"), `codes ${got.codes}`);
+      assert.ok((await o.page.locator("[data-verdict]").innerText()).includes(other.attestation));
+      assert.deepEqual(o.faults, []);
+      return o.close();
+    }
     const o = await open("current", paths.verify, { file: how === "folder-page" });
     if (how === "folder-page") await o.page.click("[data-own]");
     if (how === "archive") await o.page.setInputFiles("[data-files]", config.packet);
