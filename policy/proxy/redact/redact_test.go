@@ -11,6 +11,7 @@ import (
 	"math/rand/v2"
 	"net/url"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -80,6 +81,52 @@ func TestEveryEncodingIsMasked(t *testing.T) {
 				t.Errorf("the middle of the secret is left: %q", left)
 			}
 		})
+	}
+}
+
+// What redaction does not find, as the package and docs/enforcement.md say. A form that is
+// found after all has to leave this list, and theirs.
+func TestFormsThatAreNotFound(t *testing.T) {
+	const secret = "wpcanaryabcdefghijklmnopqrstuvwx"
+	r := mustNew(t, secret)
+	each := func(format string) string {
+		var b strings.Builder
+		for i := range len(secret) {
+			fmt.Fprintf(&b, format, secret[i])
+		}
+		return b.String()
+	}
+	backwards := []byte(secret)
+	slices.Reverse(backwards)
+	b64 := base64.StdEncoding.EncodeToString([]byte(secret))
+	for name, text := range map[string]string{
+		"UTF-16":                              each("%c\x00"),
+		"numeric HTML entities":               each("&#x%x;"),
+		"percent, twice":                      each("%%25%02X"),
+		"quoted-printable, every byte":        each("=%02X"),
+		"quoted-printable, a soft line break": secret[:16] + "=\r\n" + secret[16:],
+		"base64 in lines":                     b64[:8] + "\r\n" + b64[8:16] + "\r\n" + b64[16:24] + "\r\n" + b64[24:],
+		"base64 of base64":                    base64.StdEncoding.EncodeToString([]byte(b64)),
+		"JSON, some characters escaped":       `wp\u0063an\u0061rya\u0062cdef\u0067hijk\u006cmnop\u0071rstu\u0076wx`,
+		"backwards":                           string(backwards),
+		"two lines of an event stream":        "data: " + secret[:16] + "\ndata: " + secret[16:],
+		"two packets of git's side-band":      "0015\x02" + secret[:16] + "0015\x02" + secret[16:],
+		"two fields":                          "X-A: " + secret[:16] + "\r\nX-B: " + secret[16:],
+	} {
+		if r.Contains([]byte(text)) {
+			t.Errorf("%s: it is found: %q", name, text)
+		}
+	}
+	for name, text := range map[string]string{ // their neighbours, which are
+		"JSON, every character escaped, small": each(`\u00%02x`),
+		"JSON, every character escaped, large": each(`\u00%02X`),
+		"percent, once":                        each("%%%02x"),
+		"base64 in one line":                   b64,
+		"one packet of git's side-band":        "0025\x02" + secret,
+	} {
+		if !r.Contains([]byte(text)) {
+			t.Errorf("%s: it is not found: %q", name, text)
+		}
 	}
 }
 
