@@ -1,9 +1,6 @@
 package redact
 
-import (
-	"sort"
-	"strings"
-)
+import "sort"
 
 // Bounds of the work for a text that comes in small pieces: bytes that are searched for
 // each byte of it, and how many before that is looked at.
@@ -54,13 +51,16 @@ func (g *progress) puts(size int) bool {
 // No other secret can have ended meanwhile that began earlier, as then that one's
 // beginning would have been held back.
 func (g *progress) goesOn(r *Redactor, more []byte) bool {
-	if g.set == nil || g.in != r {
+	if g.set == nil || g.in != r || g.size+len(more) >= g.set.max {
 		return false
 	}
 	p := g.set.patterns[g.lo:g.hi]
 	lo := sort.Search(len(p), func(i int) bool { return p[i][g.size:] > string(more) })
 	p = p[lo:]
-	n := sort.Search(len(p), func(i int) bool { return !strings.HasPrefix(p[i][g.size:], string(more)) })
+	n := sort.Search(len(p), func(i int) bool {
+		rest := p[i][g.size:]
+		return len(rest) < len(more) || rest[:len(more)] != string(more)
+	})
 	if n == 0 {
 		return false
 	}

@@ -412,6 +412,7 @@ func BenchmarkMask(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
+			runtime.GC() // of what compiling left
 			runtime.LockOSThread()
 			defer runtime.UnlockOSThread()
 			began, n := processor.Time(), 0
