@@ -185,7 +185,7 @@ func (r fleetRow) write(b *strings.Builder) {
 	}
 	b.WriteString(`><th scope="row"><a href="` + e(r.Href) + `">` + breakable(r.Name) + `</a><span class="soft digest">` + e(r.Short) + `</span></th><td data-label="State">` + r.Chip.html())
 	if r.Codes != "" {
-		b.WriteString(` <span class="soft small">` + e(r.Codes) + `</span>`)
+		b.WriteString(` <span class="soft small"><span class="unit">` + strings.ReplaceAll(e(r.Codes), ", ", `,</span> <span class="unit">`) + `</span></span>`)
 	}
 	b.WriteString(`</td><td data-label="Critical escapes">`)
 	if r.Claim != "" {

@@ -115,6 +115,15 @@ func TestEscapeBelowCritical(t *testing.T) {
 	}
 }
 
+// TestCodesStayWhole: in the list a line ends between reason codes, not within one.
+func TestCodesStayWhole(t *testing.T) {
+	dir := t.TempDir()
+	sampleSite(t, dir, Theme{}, sampleEvidence().hold("critical-escape", "rerun-failed"))
+	if page := read(t, dir, "fleet/index.html"); !strings.Contains(page, `<span class="unit">critical-escape,</span> <span class="unit">rerun-failed</span></span>`) {
+		t.Error("a line may end within a reason code")
+	}
+}
+
 // TestNoLinkToItself: the page of an attestation offers its files, and not itself.
 func TestNoLinkToItself(t *testing.T) {
 	for _, e := range []*evidence{sampleEvidence(), sampleEvidence().hold("expired")} {

@@ -84,8 +84,13 @@
     const state = element("td", "", "State");
     state.append(stale ? document.getElementById("stale-chip").content.cloneNode(true) : chip(a));
     if (a.codes) {
-      const codes = element("span", " " + a.codes.join(", "));
+      const codes = element("span", " ");
       codes.className = "soft small";
+      a.codes.forEach((code, i) => {
+        const unit = element("span", code + (i + 1 < a.codes.length ? "," : ""));
+        unit.className = "unit";
+        codes.append(unit, " ");
+      });
       state.append(codes);
     }
     row.append(name, state, claim,
