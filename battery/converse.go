@@ -183,7 +183,7 @@ func (p *phase) converse(ctx context.Context) error {
 	}
 	facts.Agent.Model, facts.Agent.API, facts.Agent.Mark = p.r.opt.Model.ID, p.r.opt.Model.API, p.r.mark
 	c := &conversations{seen: map[string]manifest.Observation{}, twin: p.twinNonce()}
-	items := []probes.Item{{Technique: probes.AgentHeartbeatID, Variant: "twin", Nonce: c.twin, TimeoutMs: probes.MaxTimeout.Milliseconds()}}
+	items := []probes.Item{{Technique: probes.AgentHeartbeatID, Variant: "twin", Nonce: c.twin, TimeoutMs: probes.MaxTimeout.Milliseconds(), Alone: true}}
 	for _, pl := range applicable(p.r.plan, catalog.StageAgent) {
 		item := p.r.item(pl, p.name)
 		item.TimeoutMs = probes.MaxTimeout.Milliseconds()

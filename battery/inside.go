@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/wallproof/wallproof/attest/manifest"
@@ -43,17 +44,25 @@ func tool(hostPath string) string { return toolsMount + "/" + filepath.Base(host
 const beatPatience = 4
 
 // withHeartbeats puts heartbeats before, between and after the items of a
-// sandbox.
+// sandbox. Nothing runs beside the first and the last; the one between passes while
+// the attempts before it may still be at work, so that it does not have to wait for
+// the slowest. The agent's changes a repository that its attempts read, and is alone
+// always. What must be alone itself comes last, for the same reason.
 func (p *phase) withHeartbeats(id, box string, items []probes.Item) []probes.Item {
 	patience := min(beatPatience*p.r.opt.AttemptTimeout, probes.MaxTimeout).Milliseconds()
 	beat := func(position string) probes.Item {
-		return probes.Item{Technique: id, Variant: position, Nonce: judge.HeartbeatNonce(p.r.nonceKey, p.r.id, box, position, p.name), TimeoutMs: patience}
+		return probes.Item{Technique: id, Variant: position, Nonce: judge.HeartbeatNonce(p.r.nonceKey, p.r.id, box, position, p.name), TimeoutMs: patience,
+			Alone: position != judge.Between || id == probes.AgentHeartbeatID}
 	}
+	alone := func(i probes.Item) int {
+		if i.Alone {
+			return 1
+		}
+		return 0
+	}
+	slices.SortStableFunc(items, func(a, b probes.Item) int { return alone(a) - alone(b) })
 	half := len(items) / 2
-	out := append([]probes.Item{beat(judge.Before)}, items[:half]...)
-	out = append(out, beat(judge.Between))
-	out = append(out, items[half:]...)
-	return append(out, beat(judge.After))
+	return slices.Concat([]probes.Item{beat(judge.Before)}, items[:half], []probes.Item{beat(judge.Between)}, items[half:], []probes.Item{beat(judge.After)})
 }
 
 // execution is one of our binaries at work inside a sandbox.

@@ -74,9 +74,9 @@ type Program struct {
 	Dir   string   `json:"dir"`
 }
 
-// Item is one attempt to make. Items run in parallel, but an item whose
-// technique is HeartbeatID or whose Alone is set runs when everything before it
-// has ended and before anything after it starts.
+// Item is one attempt to make. Items start in order and run in parallel, but one
+// that is Alone starts when everything before it has ended, and ends before
+// anything after it starts.
 type Item struct {
 	Technique string            `json:"technique"`
 	Variant   string            `json:"variant"`

@@ -34,8 +34,7 @@ func (r *Runner) Run(ctx context.Context, plan *Plan, out *Writer) error {
 	var failed errorOnce
 	for i := range plan.Items {
 		item := &plan.Items[i]
-		alone := item.Alone || item.Technique == HeartbeatID || item.Technique == AgentHeartbeatID
-		if alone {
+		if item.Alone {
 			running.Wait()
 		}
 		slots <- struct{}{}
@@ -45,7 +44,7 @@ func (r *Runner) Run(ctx context.Context, plan *Plan, out *Writer) error {
 			defer func() { <-slots }()
 			failed.set(out.Write(r.attempt(ctx, &plan.Facts, item)))
 		}()
-		if alone {
+		if item.Alone {
 			running.Wait()
 		}
 	}

@@ -104,8 +104,8 @@ func TestRunnerBoundsWhatRunsAtOnce(t *testing.T) {
 	}
 }
 
-// A heartbeat, or what must be alone, starts when everything before it has ended
-// and ends before anything after it starts.
+// What must be alone starts when everything before it has ended and ends before
+// anything after it starts.
 func TestRunnerOrder(t *testing.T) {
 	var mu sync.Mutex
 	var log []string
@@ -116,13 +116,39 @@ func TestRunnerOrder(t *testing.T) {
 		return manifest.Observation{Sign: manifest.SignAbsent}
 	}
 	items := []Item{
-		{Technique: HeartbeatID, Nonce: testNonce(0)}, {Technique: "a", Nonce: testNonce(1)}, {Technique: "a", Nonce: testNonce(2)},
-		{Technique: AgentHeartbeatID, Nonce: testNonce(3)}, {Technique: "b", Nonce: testNonce(4)},
-		{Technique: "alone", Alone: true, Nonce: testNonce(5)}, {Technique: "c", Nonce: testNonce(6)}, {Technique: HeartbeatID, Nonce: testNonce(7)},
+		{Technique: HeartbeatID, Alone: true, Nonce: testNonce(0)}, {Technique: "a", Nonce: testNonce(1)}, {Technique: "a", Nonce: testNonce(2)},
+		{Technique: AgentHeartbeatID, Alone: true, Nonce: testNonce(3)}, {Technique: "b", Nonce: testNonce(4)},
+		{Technique: "alone", Alone: true, Nonce: testNonce(5)}, {Technique: "c", Nonce: testNonce(6)}, {Technique: HeartbeatID, Alone: true, Nonce: testNonce(7)},
 	}
 	outcome(t, map[string]Attempt{HeartbeatID: attempt, AgentHeartbeatID: attempt, "a": attempt, "b": attempt, "c": attempt, "alone": attempt}, items, 8)
 	if got, want := strings.Join(log, " "), "HB a a HB-AGENT b alone c HB"; got != want {
 		t.Errorf("order %q, want %q", got, want)
+	}
+}
+
+// A heartbeat that need not be alone waits for nobody: the attempt before it ends
+// only when the heartbeat has passed.
+func TestRunnerHeartbeatPassesBesideAttempts(t *testing.T) {
+	passed := make(chan struct{})
+	attempts := map[string]Attempt{
+		"slow": func(ctx context.Context, _ *Env) manifest.Observation {
+			select {
+			case <-passed:
+				return manifest.Observation{Sign: manifest.SignAbsent}
+			case <-ctx.Done():
+				return manifest.Observation{Sign: manifest.SignTimeout}
+			}
+		},
+		HeartbeatID: func(context.Context, *Env) manifest.Observation {
+			close(passed)
+			return manifest.Observation{Sign: manifest.SignReached}
+		},
+	}
+	items := []Item{{Technique: "slow", Nonce: testNonce(0)}, {Technique: HeartbeatID, Variant: HeartbeatBetween, Nonce: testNonce(1)}, {Technique: "slow", Nonce: testNonce(2)}}
+	for n, o := range outcome(t, attempts, items, 2) {
+		if o.Sign == manifest.SignTimeout {
+			t.Errorf("%s waited for the heartbeat in vain", n)
+		}
 	}
 }
 
