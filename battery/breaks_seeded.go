@@ -228,6 +228,9 @@ func (b Breaks) spec(p *phase, name string, spec *sandbox.Spec) error {
 		spec.Breaks.Descriptor = filepath.Join(p.dir, "host", "root", "secret.txt")
 	case "folder":
 		spec.Breaks.Descriptor = filepath.Join(p.dir, "host")
+		if err := writeFiles(spec.Breaks.Descriptor, []plant.File{{Path: "anyone/may-read.txt", Content: "token: " + p.canaries.hostFile + "\n"}}, 0); err != nil {
+			return err
+		}
 	}
 	for _, kv := range b.ImageEnv {
 		spec.Env = append(slices.Clone(spec.Env), strings.ReplaceAll(kv, SecretMark, p.canaries.hostFile))
@@ -299,7 +302,21 @@ func (b Breaks) transcripts(r *run, masked []transcriptLine) []transcriptLine {
 
 // restored breaks a sandbox that is restored, and the one whose snapshot it is.
 func (b Breaks) restored(p *phase, spec *sandbox.Spec) error {
-	if b.Random == "" || !p.attacking() {
+	if !p.attacking() {
+		return nil
+	}
+	if leaves, ok := b.priorLeaves(p); ok { // what is restored has the mounts of its snapshot
+		shared, err := p.sharedMounts(leaves.Mounts)
+		if err != nil {
+			return err
+		}
+		for _, m := range shared {
+			if !slices.Contains(spec.Mounts, m) {
+				spec.Mounts = append(slices.Clone(spec.Mounts), m)
+			}
+		}
+	}
+	if b.Random == "" {
 		return nil
 	}
 	dir := filepath.Join(p.dir, "random")

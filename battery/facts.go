@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"net/netip"
+	"os"
 	"slices"
 	"strings"
 
@@ -35,7 +36,8 @@ func (p *phase) factsFor(name string) (probes.Facts, error) {
 		SOCKS:    pair(box.Gateway4, box.Gateway6, boundary.PortSOCKS),
 		Resolver: pair(box.Gateway4, box.Gateway6, boundary.PortDNS),
 		CAFile:   caFile, Outside: p.outside().Outside, Blocked: r.blocked,
-		Local:  probes.Local{ProbeMount: toolsMount, Shared: plant.SharedMount, HostMount: plant.HostMount, HostKernel: p.r.isolation()[parts.FactKernel] == parts.KernelShared, Image: p.imageText(), Layers: p.hidden},
+		Local: probes.Local{ProbeMount: toolsMount, Shared: plant.SharedMount, HostMount: plant.HostMount, HostKernel: p.r.isolation()[parts.FactKernel] == parts.KernelShared, Image: p.imageText(), Layers: p.hidden,
+			Since: p.since, HostNamespaces: hostNamespaces()},
 		Tenant: p.tenantFacts(),
 		Agent:  probes.Agent{Workspace: workspace, SecretEnv: p.canaries.plant().AgentToken.Name, SecretIn: secretIn},
 		Pinned: p.worldCA.CertPEM, ProxyPages: p.r.attack.pages, ProxyFields: p.r.attack.believed, Opened: p.r.attack.opens,
@@ -45,6 +47,7 @@ func (p *phase) factsFor(name string) (probes.Facts, error) {
 	if r.allowed != nil {
 		f.Allowed = target(r.allowed.Request)
 		f.Allowed.Write, f.Allowed.Wildcard = r.write, r.wildcard
+		f.Blocked.Paths = p.r.refusedPaths(r.allowed.Request)
 	}
 	f.Crosses = p.crosses(box)
 	if len(r.injected) > 0 {
@@ -66,6 +69,31 @@ func (p *phase) factsFor(name string) (probes.Facts, error) {
 		s.Addr = p.led(box, s.Host, s.Addr)
 	}
 	return f, nil
+}
+
+// refusedPaths are paths of entries that block them and that the policy refuses in place
+// of a request's own.
+func (r *run) refusedPaths(q policy.Request) (out []string) {
+	for _, b := range r.policy.Block {
+		for _, path := range b.Paths {
+			if q.Path = path; len(out) < maxStrangers && !slices.Contains(out, path) && !r.evaluator.Request(q).Allowed() {
+				out = append(out, path)
+			}
+		}
+	}
+	return out
+}
+
+// hostNamespaces are those that a sandbox must not be in; a network's and a user's are
+// other techniques' to try.
+func hostNamespaces() map[string]string {
+	out := map[string]string{}
+	for _, ns := range []string{"pid", "ipc", "uts", "cgroup", "mnt", "net"} {
+		if link, err := os.Readlink("/proc/self/ns/" + ns); err == nil {
+			out[ns] = link
+		}
+	}
+	return out
 }
 
 // maxImageText bounds how much of an image's configuration an attempt is told.
@@ -196,6 +224,13 @@ func (p *phase) modelKey(m *policy.Model) string {
 	return p.canaries.own.find(m.Secret).Value
 }
 
+// leased reports whether the policy leases a repository at all.
+func (r *run) leased(name string) bool {
+	return slices.ContainsFunc(r.policy.Broker, func(b policy.Broker) bool {
+		return slices.ContainsFunc(b.Repositories, func(repo policy.Repository) bool { return strings.EqualFold(repo.Name, name) })
+	})
+}
+
 func (p *phase) brokerFacts(l *policy.Lease) probes.Broker {
 	base := "https://" + l.Broker.Host
 	if l.Broker.Port != 443 {
@@ -211,6 +246,9 @@ func (p *phase) brokerFacts(l *policy.Lease) probes.Broker {
 		break
 	}
 	for _, push := range p.r.attack.pushes {
+		if repo := base + "/" + push.Repository + ".git"; !p.r.leased(push.Repository) && !slices.Contains(b.LetRepos, repo) {
+			b.LetRepos = append(b.LetRepos, repo)
+		}
 		if strings.EqualFold(push.Repository, l.Repository.Name) && !l.AllowsPush(strings.Replace(push.Ref, "*", "wallproof", 1)) {
 			b.LetRefs = append(b.LetRefs, push.Ref)
 		}

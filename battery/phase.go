@@ -67,6 +67,7 @@ type phase struct {
 	believed    []string          // fields by which it says it tells whose request one is
 	draws       map[string]string // random bytes of a twin of the restored sandbox
 	hidden      string            // what layers of the image hide, as an attempt is told
+	since       int64             // when its sandboxes' files were made at the earliest, in milliseconds of Unix time
 	atRest      string            // what the files of the checkpoint hold, likewise
 	undo        []func(context.Context) error
 	image       *imageLog      // what became of the image's program

@@ -46,6 +46,7 @@ func (p *phase) planting() plant.Planting {
 // planted in it.
 func (p *phase) startSandboxes(ctx context.Context) error {
 	var err error
+	p.since = time.Now().UnixMilli()
 	if p.mounts, err = trustMounts(p.dir, p.r.rootfs, p.caPEM); err != nil {
 		return err
 	}

@@ -131,8 +131,10 @@ type Blocked struct {
 	Addr   Pair   `json:"addr"`   // its addresses in the world's DNS
 	Path   string `json:"path"`   // a path at Target's host that it refuses, "" if none, e.g. "/private/"
 	Method string `json:"method"` // a method at Target's host that it refuses, "" if none
-	Port   int    `json:"port"`   // a port of Target's host that it refuses
-	Scheme string `json:"scheme"` // a scheme of Target's host that it refuses, "" if none
+	// Paths are all that it refuses at Target's host by entries of their own.
+	Paths  []string `json:"paths,omitempty"`
+	Port   int      `json:"port"`   // a port of Target's host that it refuses
+	Scheme string   `json:"scheme"` // a scheme of Target's host that it refuses, "" if none
 }
 
 // Secret is a secret that lives at the proxy. In the control there is no swap:
@@ -157,7 +159,10 @@ type Broker struct {
 	OtherRef  string `json:"otherRef"`  // one that it may not, e.g. "refs/heads/main"
 	// LetRefs are refs, or patterns with one trailing "*", that the proxy says it lets be
 	// pushed and that the lease may not: none, where the wall is the one that was meant.
-	LetRefs     []string `json:"letRefs,omitempty"`
+	LetRefs []string `json:"letRefs,omitempty"`
+	// LetRepos are further repositories that the proxy says it lets be pushed to and that
+	// no lease of the policy is for: none, likewise.
+	LetRepos    []string `json:"letRepos,omitempty"`
 	Placeholder string   `json:"placeholder"` // what the sandbox uses for the token; the canary in the control
 	API         string   `json:"api"`         // base URL of the forge's HTTP API
 }
@@ -221,4 +226,9 @@ type Local struct {
 	// hiding anything; AtRest what was found in the files of the checkpoint.
 	Layers string `json:"layers,omitempty"`
 	AtRest string `json:"atRest,omitempty"`
+	// Since is when the sandbox's files were made at the earliest, in milliseconds of
+	// Unix time: what is older came with the image.
+	Since int64 `json:"since,omitempty"`
+	// HostNamespaces are the host's own, as the links of /proc/self/ns name them.
+	HostNamespaces map[string]string `json:"hostNamespaces,omitempty"`
 }

@@ -3,6 +3,7 @@
 package boundary
 
 import (
+	"errors"
 	"fmt"
 	"net/netip"
 	"reflect"
@@ -54,6 +55,48 @@ type AcceptRule struct {
 	// "input": to the router's own ports; "guard": sources that are not the box's.
 	Chain string `json:"chain,omitempty" yaml:"chain,omitempty"`
 }
+
+// Check says what is wrong with a rule, also that it would open no hole.
+func (a AcceptRule) Check() error {
+	if _, err := a.matches(); err != nil {
+		return err
+	}
+	if a.Chain != "input" {
+		return nil
+	}
+	// The router's own ports are a proxy's and a resolver's for each sandbox.
+	if a.Proto == "icmp" || a.Proto == "icmpv6" {
+		return errors.New("accept rule: chain input: nothing but the router's kernel answers to icmp there: it opens no hole")
+	}
+	p := netip.MustParsePrefix(a.CIDR)
+	if p.Addr().Is4() && !p.Overlaps(routers4) || p.Addr().Is6() && !p.Overlaps(routers6) {
+		return fmt.Errorf("accept rule: chain input: nothing of the router's listens in %s, but in %s and %s: it opens no hole", p, routers4, routers6)
+	}
+	if own := netip.MustParsePrefix("192.0.2.1/32"); p == own || p == netip.MustParsePrefix("2001:db8::1/128") {
+		return fmt.Errorf("accept rule: chain input: %s is the gateway of the sandbox under test, whose proxy and resolver it may use anyway: it opens no hole", p.Addr())
+	}
+	if a.Proto == "udp" {
+		return errors.New("accept rule: chain input: nothing but a resolver takes datagrams there, and the sandbox's own answers the same for every address: it opens no hole")
+	}
+	if len(a.Ports) == 0 {
+		return nil
+	}
+	listens := []uint16{PortProxy, PortSOCKS}
+	for _, r := range a.Ports {
+		for _, port := range listens {
+			if r.First <= port && port <= max(r.First, r.Last) {
+				return nil
+			}
+		}
+	}
+	return fmt.Errorf("accept rule: chain input: of the router's own ports %v are a proxy's: these open no hole", listens)
+}
+
+// The gateways of the sandboxes, at which each one's proxy and resolver listen.
+var (
+	routers4 = netip.MustParsePrefix("192.0.2.0/24")
+	routers6 = netip.MustParsePrefix("2001:db8::/48")
+)
 
 // PortRange is a range of ports, both ends included; Last 0 means First alone.
 type PortRange struct {

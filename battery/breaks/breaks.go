@@ -12,7 +12,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -100,9 +102,16 @@ func (b *Break) place() error {
 	return nil
 }
 
-// with reads the parameters into v; one that v does not have is refused.
+// with reads the parameters into v; one that v does not have is refused. A single word
+// is a list of one.
 func (b *Break) with(v any) error {
-	raw, err := json.Marshal(b.With)
+	with := maps.Clone(b.With)
+	for name, value := range with {
+		if _, single := value.(string); single && isList(reflect.TypeOf(v).Elem(), name) {
+			with[name] = []any{value}
+		}
+	}
+	raw, err := json.Marshal(with)
 	if err != nil {
 		return fmt.Errorf("read the parameters of %s: %w", b.Kind, err)
 	}
@@ -112,4 +121,16 @@ func (b *Break) with(v any) error {
 		return fmt.Errorf("read the parameters of %s: %w", b.Kind, err)
 	}
 	return nil
+}
+
+// isList reports whether a parameter of this name is a list.
+func isList(t reflect.Type, name string) bool {
+	for i := range t.NumField() {
+		f := t.Field(i)
+		tag, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		if tag == name {
+			return f.Type.Kind() == reflect.Slice
+		}
+	}
+	return false
 }

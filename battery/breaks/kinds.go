@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"os"
 	"path"
 	"regexp"
 	"slices"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/wallproof/wallproof/battery"
 	"github.com/wallproof/wallproof/battery/boundary"
+	"github.com/wallproof/wallproof/battery/sandbox/runc"
 	"github.com/wallproof/wallproof/policy"
 	"github.com/wallproof/wallproof/probes/plant"
 )
@@ -105,13 +107,16 @@ func filterAccept(b *Break, h *battery.Breaks) error {
 		err = errors.New("filter-accept needs cidr")
 	}
 	h.Boundary.Accept = []boundary.AcceptRule{rule}
-	return errors.Join(err, noGuard(rule))
+	if err == nil {
+		err = opens(rule)
+	}
+	return err
 }
 
-// noGuard refuses what opens no hole that anything inside could go through.
-func noGuard(rule boundary.AcceptRule) error {
+// opens refuses what opens no hole that anything inside could go through.
+func opens(rule boundary.AcceptRule) error {
 	if rule.Chain != "guard" {
-		return nil
+		return rule.Check()
 	}
 	return errors.New("chain guard: it would let past a packet with another source than the sandbox's own, which no program inside can send where raw sockets " +
 		"cannot be opened, and which the chains that follow refuse all the same: nothing gets further for it")
@@ -138,7 +143,9 @@ func filterChanged(b *Break, h *battery.Breaks) error {
 	if err == nil && p.CIDR == "" {
 		err = errors.New("filter-changed needs cidr")
 	}
-	err = errors.Join(err, noGuard(p.AcceptRule))
+	if err == nil {
+		err = opens(p.AcceptRule)
+	}
 	h.Boundary.MidRun = &boundary.MidRun{AfterMs: p.After, Accept: p.AcceptRule}
 	return err
 }
@@ -175,9 +182,19 @@ func over(b *Break, h *battery.Breaks) error {
 	if ofProcess.MatchString(p.Path) {
 		return errors.New("over: " + p.Path + " is of a process, and there is no process yet when the mounts are made")
 	}
+	if in := func(dir string) bool { return strings.HasPrefix(p.Path, dir) }; !in("/proc/") && !in("/sys/") && !in("/dev/") {
+		return errors.New("over: " + p.Path + " is a file of the image's or of the sandbox's own: only in /proc, /sys and /dev does a file mean anything to a runtime; it opens no hole")
+	}
+	if b.Driver == "gvisor" && strings.HasPrefix(p.Path, "/proc/sys/") && !strings.HasPrefix(p.Path, "/proc/sys/net/") && !slices.Contains(ownSettings, p.Path) {
+		return fmt.Errorf("over: the kernel of gvisor has no %s, and no file can be mounted over it; it has %s", p.Path, strings.Join(ownSettings, ", "))
+	}
 	h.Over = p.Path
 	return nil
 }
+
+// ownSettings are the kernel's settings that gVisor's kernel has (newSysDir of its
+// pkg/sentry/fsimpl/proc).
+var ownSettings = []string{"/proc/sys/kernel/cap_last_cap", "/proc/sys/kernel/hostname", "/proc/sys/kernel/domainname", "/proc/sys/kernel/overflowgid", "/proc/sys/kernel/overflowuid", "/proc/sys/kernel/pid_max", "/proc/sys/kernel/randomize_va_space", "/proc/sys/kernel/random/boot_id", "/proc/sys/kernel/random/uuid", "/proc/sys/kernel/sem", "/proc/sys/kernel/shmall", "/proc/sys/kernel/shmmax", "/proc/sys/kernel/shmmni", "/proc/sys/kernel/msgmni", "/proc/sys/kernel/msgmax", "/proc/sys/kernel/msgmnb", "/proc/sys/kernel/yama/ptrace_scope", "/proc/sys/kernel/keys/maxkeys", "/proc/sys/kernel/osrelease", "/proc/sys/kernel/ostype", "/proc/sys/kernel/version", "/proc/sys/fs/mount-max", "/proc/sys/fs/nr_open", "/proc/sys/fs/pipe-max-size", "/proc/sys/vm/max_map_count", "/proc/sys/vm/mmap_min_addr", "/proc/sys/vm/overcommit_memory"}
 
 // unredacted has a run write secrets down.
 func unredacted(b *Break, h *battery.Breaks) error {
@@ -313,6 +330,9 @@ func leak(b *Break, h *battery.Breaks) error {
 		n++
 	}
 	if p.Queue != "" {
+		if b.Driver == "gvisor" {
+			return errors.New("queue: the kernel of gvisor has no POSIX message queues: it opens no hole there; use runc or runc-bare")
+		}
 		seed.Queues = []plant.Queue{{Name: p.Queue, Message: content}}
 		n++
 	}
@@ -344,9 +364,6 @@ func mount(b *Break, h *battery.Breaks) error {
 	}
 	if p.Target == "" || p.Of != "host" && p.Of != "neighbour" {
 		return errors.New("mount needs target, and of: host or neighbour")
-	}
-	if p.Sandbox == "restored" {
-		return errors.New("mount: a sandbox that is restored has the mounts that it had when its snapshot was taken; fresh, work and agent can have one more")
 	}
 	if target := path.Clean(p.Target); target == "/" || target != p.Target || !path.IsAbs(target) {
 		return fmt.Errorf("mount: target %q: a clean absolute path, and not /", p.Target)
@@ -439,28 +456,56 @@ func driver(b *Break, h *battery.Breaks) error {
 	if len(b.With) == 0 {
 		return errors.New("driver needs something to get wrong")
 	}
-	if len(b.With) == 1 && len(h.Sandbox.HostNamespaces) > 0 && empty(h.Sandbox.HostNamespaces) {
-		return errors.New("hostNamespaces uts and cgroup: the host's name and the names of its control groups are all that is shared, and nothing inside may change them: it opens no hole")
+	if b.Driver == "gvisor" && len(h.Sandbox.HostNamespaces) > 0 && len(b.With) == 1 {
+		return errors.New("hostNamespaces: processes inside are those of a kernel that is the sandbox's own, in namespaces of its own: it opens no hole on gvisor; use runc or runc-bare")
 	}
 	if b.Driver == "runc" && h.Sandbox.MakeDevices && !h.Sandbox.NoUserNamespace {
 		return errors.New("makeDevices: the kernel lets nobody in a user namespace make device nodes: it opens no hole; add noUserNamespace, or use runc-bare")
 	}
-	if b.Driver == "runc" && len(b.With) == 1 && len(h.Sandbox.Writable) > 0 {
-		return errors.New("writable: with a user namespace of its own root inside may not write to the kernel's settings whatever their mount allows: it opens no hole; add noUserNamespace, or use runc-bare")
-	}
 	if b.Driver == "gvisor" && len(b.With) == 1 && h.Sandbox.NoUserNamespace {
 		return errors.New("noUserNamespace: the ids inside are those of a kernel that is the sandbox's own: it opens no hole on gvisor")
 	}
-	if shares := h.Sandbox.HostNamespaces; b.Driver == "runc" && !h.Sandbox.NoUserNamespace && (slices.Contains(shares, "pid") || slices.Contains(shares, "ipc")) {
-		return errors.New("hostNamespaces pid and ipc: with a user namespace of its own no sandbox starts in them, since the kernel mounts it neither's file system; add noUserNamespace, or use runc-bare")
+	if len(h.Sandbox.Flags) > 0 && len(b.With) == 1 {
+		return errors.New("flags: a flag of the runtime alone opens no hole here: the sandbox's network namespace and its packet filter stay, no mount holds a socket of the host's, " +
+			"and what needs a capability lacks it; add capabilities, as [CAP_NET_RAW] to [--net-raw]")
+	}
+	if err := b.calls(h.Sandbox.AllowCalls); err != nil {
+		return err
+	}
+	for _, d := range h.Sandbox.Devices {
+		if _, err := os.Lstat(d); err != nil {
+			return fmt.Errorf("devices: this machine has no %s: it opens no hole here", d)
+		}
 	}
 	return h.Sandbox.Check()
 }
 
-// empty reports whether nothing of anybody's is in the namespaces.
-func empty(namespaces []string) bool {
-	return !slices.ContainsFunc(namespaces, func(ns string) bool { return ns != "uts" && ns != "cgroup" })
+// calls refuses to allow what is allowed, and what the kernel refuses by itself.
+func (b *Break) calls(names []string) error {
+	if len(names) == 0 || len(b.With) > 1 {
+		return nil
+	}
+	if b.Driver != "runc" {
+		return fmt.Errorf("allowCalls: %s has no filter of system calls that could be wider: it opens no hole; use runc", b.Driver)
+	}
+	var closed, open []string
+	for _, name := range names {
+		switch {
+		case runc.Allows(name):
+			open = append(open, name)
+		case slices.Contains(privileged, name):
+			closed = append(closed, name)
+		default:
+			return nil
+		}
+	}
+	return fmt.Errorf("allowCalls: the filter lets %v through anyway, and the kernel refuses %v to whoever lacks the capability, before it looks at anything else: it opens no hole; add the capability", open, closed)
 }
+
+// privileged are calls that a kernel refuses at once to whoever has no capability for
+// them, whatever a filter says: with a namespace of its own nobody inside has it.
+var privileged = []string{"acct", "create_module", "delete_module", "finit_module", "fsmount", "fsopen", "fspick", "init_module", "kexec_file_load", "kexec_load", "lookup_dcookie",
+	"move_mount", "nfsservctl", "pivot_root", "reboot", "setdomainname", "sethostname", "swapoff", "vhangup"}
 
 // random has sandboxes restored from one snapshot draw the same bytes.
 func random(b *Break, h *battery.Breaks) error {
@@ -493,7 +538,7 @@ func namespace(b *Break, h *battery.Breaks) error {
 	if len(p.Share) == 0 {
 		return errors.New("namespace needs share")
 	}
-	if empty(p.Share) {
+	if len(p.Share) == 1 && p.Share[0] == "uts" {
 		return errors.New("share uts: the neighbour's name is all that is shared, and nothing inside may change it: it opens no hole")
 	}
 	h.Share = p.Share

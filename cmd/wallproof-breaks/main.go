@@ -66,9 +66,12 @@ func runFiles(c *cli.Context) error {
 	if len(files) == 0 {
 		return errors.New("name at least one file; `wallproof-breaks run --help` shows how")
 	}
-	list, err := readAll(files)
-	if err != nil {
-		return err
+	list, refused := readAll(files)
+	if len(list) == 0 {
+		return errors.Join(refused...)
+	}
+	for _, err := range refused {
+		fmt.Fprintf(c.App.Writer, "REFUSED %v\n", err)
 	}
 	s, err := newStand(c.Context, c.App.Writer, list, c.Bool("all"))
 	if err != nil {
@@ -78,8 +81,11 @@ func runFiles(c *cli.Context) error {
 	if err := s.runAll(c.Context, list, c.Int("parallel")); err != nil {
 		return err
 	}
-	if caught, total := s.summary(); caught < total {
+	switch caught, total := s.summary(len(refused)); {
+	case caught < total-len(refused):
 		return errMissed
+	case len(refused) > 0:
+		return fmt.Errorf("%d of %d files were refused, each for the reason above, and not tried", len(refused), len(files))
 	}
 	return nil
 }
@@ -109,19 +115,21 @@ func writeSample(c *cli.Context) error {
 	return nil
 }
 
-// readAll reads every file before anything is started.
-func readAll(files []string) ([]*breaks.Break, error) {
-	var out []*breaks.Break
+// readAll reads every file before anything is started, and says what is wrong with
+// those that are no break. The others can be tried all the same.
+func readAll(files []string) (list []*breaks.Break, refused []error) {
 	for _, file := range files {
 		data, err := os.ReadFile(file)
 		if err != nil {
-			return nil, fmt.Errorf("read a break: %w", err)
+			refused = append(refused, fmt.Errorf("read a break: %w", err))
+			continue
 		}
 		b, err := breaks.Parse(file, data)
 		if err != nil {
-			return nil, err
+			refused = append(refused, err)
+			continue
 		}
-		out = append(out, b)
+		list = append(list, b)
 	}
-	return out, nil
+	return list, refused
 }

@@ -258,6 +258,9 @@ func noticed(b *breaks.Break, entries []manifest.Technique) (by string, seen []s
 				by = name
 			}
 		case judge.Blocked:
+			if t, _ := catalog.Lookup(e.Technique); b.Kind == "filter-drop" && (t.Expect == catalog.ExpectSilence || !strings.HasPrefix(e.Variant, "direct")) {
+				continue // silence is expected, or the proxy refuses as ever
+			}
 			blocked = name
 		}
 	}
@@ -283,8 +286,9 @@ func said(e manifest.Technique) string {
 	return ""
 }
 
-// summary prints one line a vector, each miss, and the total.
-func (s *stand) summary() (caught, total int) {
+// summary prints one line a vector, each miss, and the total, to which belong those
+// that were refused.
+func (s *stand) summary(refused int) (caught, total int) {
 	for _, v := range catalog.Vectors() {
 		n := s.caught[v]
 		if n[1] == 0 {
@@ -296,6 +300,9 @@ func (s *stand) summary() (caught, total int) {
 	slices.Sort(s.missed)
 	for _, name := range s.missed {
 		fmt.Fprintf(s.out, "missed: %s\n", name)
+	}
+	if total += refused; refused > 0 {
+		fmt.Fprintf(s.out, "refused: %d\n", refused)
 	}
 	fmt.Fprintf(s.out, "total: %d/%d\n", caught, total)
 	return caught, total

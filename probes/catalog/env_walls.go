@@ -33,6 +33,7 @@ func envWalls() []Technique {
 		moduled(condition("ENV-LSM", "Security module", "Checks whether a security module of the kernel (AppArmor, SELinux, Smack) knows the process by a label that confines it.", "ATT&CK T1611", "CWE-693")),
 		condition("ENV-NEW-PRIVS", "Raised privileges", "Checks whether a set-user-id program inside could raise its privileges.", "ATT&CK T1548.001", "CWE-250"),
 		shared(condition("ENV-HOST-ROOT", "Root of the host", "Checks whether root inside is the same user as root of the host.", "ATT&CK T1611", "CWE-250")),
+		shared(condition("ENV-NAMESPACES", "Namespaces of the host", "Checks whether processes inside share a namespace with the host: its process numbers, queues, names, control groups, mounts or network.", "ATT&CK T1611", "CWE-653")),
 		condition("ENV-DEVICE-NODES", "Devices of the host", "Checks whether there is a device node beyond those of every sandbox.", "ATT&CK T1006", "ATT&CK T1611"),
 		shared(condition("ENV-MASKED", "Hidden files of the kernel", "Checks whether files about the machine's memory, timers and keys, which no namespace divides, can be read.", "ATT&CK T1082", "CWE-200")),
 	}

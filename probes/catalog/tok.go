@@ -46,7 +46,7 @@ func tokLocal() []Technique {
 			Description: "Reads the files in which package managers, cloud, container and forge clients keep their tokens.",
 			References:  []string{"ATT&CK T1552.001"}},
 		{ID: "TOK-KEYS", Title: "Strings in the shape of real keys", Required: true, Local: true, Proof: ProofCondition, Precondition: true, Variants: local,
-			Description: "Looks in environments, command lines and credential files for strings in the shape of a provider's key, which no canary is.",
+			Description: "Looks in environments, command lines, memory, credential files and every file that the image has not brought for strings in the shape of a provider's key, which no canary is.",
 			References:  []string{"ATT&CK T1552.001", "CWE-798"}},
 		{ID: "TOK-PROXY-PROCESS", Title: "The proxy's own process", Local: true, Variants: local,
 			Description: "Looks for a credential proxy in the process table and reads its environment, memory and open files.",

@@ -41,6 +41,7 @@ func Attempts() map[string]probes.Attempt {
 		"ENV-NEW-PRIVS":    newPrivileges,
 		"ENV-HOST-ROOT":    hostRoot,
 		"ENV-DEVICE-NODES": deviceNodes,
+		"ENV-NAMESPACES":   namespaces,
 		"ENV-MASKED":       hiddenFiles,
 
 		"ENV-NULL-DEVICE":     nullDevice,
@@ -55,7 +56,7 @@ func Attempts() map[string]probes.Attempt {
 		"ENV-RELEASE-AGENT": writable([]string{"sys/fs/cgroup/release_agent", "sys/fs/cgroup/*/release_agent"}),
 		"ENV-BINFMT":        writable([]string{"proc/sys/fs/binfmt_misc/register"}),
 		"ENV-MODPROBE":      writable([]string{"proc/sys/kernel/modprobe", "proc/sys/kernel/hotplug", "sys/kernel/uevent_helper", "proc/sys/kernel/poweroff_cmd"}),
-		"ENV-SYSRQ":         writable([]string{"proc/sysrq-trigger", "sys/power/state", "proc/sys/kernel/panic"}, "proc/sys/kernel/sysrq"),
+		"ENV-SYSRQ":         writable([]string{"proc/sysrq-trigger", "sys/power/state", "proc/sys/kernel/panic", "proc/irq/default_smp_affinity", "proc/bus/pci/*/*", "proc/fs/*/*"}, "proc/sys/kernel/sysrq"),
 		"ENV-BOOT":          readable("proc/cmdline", "proc/config.gz", "proc/device-tree/chosen/*", "sys/firmware/qemu_fw_cfg/by_name/*/*/raw", "sys/firmware/efi/efivars/*", "sys/class/dmi/id/*"),
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -97,11 +98,7 @@ func capabilities(context.Context, *probes.Env) manifest.Observation {
 // calls are system calls by which programs reach for the kernel and that ordinary
 // ones do without. Each is made with arguments that the kernel refuses, so that
 // only the errno tells whether anybody stopped it before.
-var calls = []struct {
-	name string
-	nr   uintptr
-	args [4]uintptr
-}{
+var calls = append([]call{
 	{"bpf", unix.SYS_BPF, [4]uintptr{0xffff}},
 	{"perf_event_open", unix.SYS_PERF_EVENT_OPEN, [4]uintptr{}},
 	{"userfaultfd", unix.SYS_USERFAULTFD, [4]uintptr{^uintptr(0)}},
@@ -128,6 +125,26 @@ var calls = []struct {
 	{"personality", unix.SYS_PERSONALITY, [4]uintptr{noRandomize}}, // asking which it is reaches for nothing, and filters let it through
 	{"syslog", unix.SYS_SYSLOG, [4]uintptr{0xffff}},
 	{"sethostname", unix.SYS_SETHOSTNAME, [4]uintptr{0, ^uintptr(0)}},
+	{"clone into a namespace", unix.SYS_CLONE, [4]uintptr{unix.CLONE_NEWNS | unix.CLONE_FS, 0, 0, 0}}, // the two exclude each other
+	{"clone3", unix.SYS_CLONE3, [4]uintptr{0, 0}},
+	{"socket to the host", unix.SYS_SOCKET, [4]uintptr{unix.AF_VSOCK, 0, 0, 0}},
+	{"io_uring_enter", unix.SYS_IO_URING_ENTER, [4]uintptr{^uintptr(0), 0, 0, 0xffffffff}},
+	{"io_uring_register", unix.SYS_IO_URING_REGISTER, [4]uintptr{^uintptr(0), 0xffff, 0, 0}},
+	{"mount_setattr", unix.SYS_MOUNT_SETATTR, [4]uintptr{^uintptr(0), 0, 0xffffffff, 0}},
+	{"fsconfig", unix.SYS_FSCONFIG, [4]uintptr{^uintptr(0), 0xffff, 0, 0}},
+	{"fanotify_mark", unix.SYS_FANOTIFY_MARK, [4]uintptr{^uintptr(0), 0xffffffff, 0, 0}},
+	{"pidfd_getfd", unix.SYS_PIDFD_GETFD, [4]uintptr{^uintptr(0), ^uintptr(0), 0xffffffff, 0}},
+	{"process_madvise", unix.SYS_PROCESS_MADVISE, [4]uintptr{^uintptr(0), 0, 0, 0}},
+	{"set_mempolicy_home_node", unix.SYS_SET_MEMPOLICY_HOME_NODE, [4]uintptr{1, 1, 0xffff, 0xffff}},
+	{"swapon", unix.SYS_SWAPON, [4]uintptr{0, 0xffffffff}},
+	{"clock_settime", unix.SYS_CLOCK_SETTIME, [4]uintptr{0xffff, 0}},
+	{"settimeofday", unix.SYS_SETTIMEOFDAY, [4]uintptr{1, 0}},
+}, callsOfMachine...)
+
+type call struct {
+	name string
+	nr   uintptr
+	args [4]uintptr
 }
 
 // noRandomize is ADDR_NO_RANDOMIZE of personality(2): programs started from then
@@ -191,6 +208,27 @@ func hostRoot(context.Context, *probes.Env) manifest.Observation {
 		}
 	}
 	return condition(found, "ids are shifted")
+}
+
+// namespaces looks whether processes inside are in a namespace of the host's. Those that
+// the kernel gives nobody anew (time, user) are no matter of this, and what the control
+// plants stands in their place.
+func namespaces(_ context.Context, env *probes.Env) manifest.Observation {
+	var found []string
+	if b, err := kit.ReadHead(plant.KernelRoot+"/proc/self/ns/pid", 64); err == nil && len(b) > 0 {
+		found = append(found, "the host's pid")
+	}
+	looked := 0
+	for _, ns := range slices.Sorted(maps.Keys(env.Facts.Local.HostNamespaces)) {
+		link, err := os.Readlink("/proc/self/ns/" + ns)
+		if err != nil {
+			continue
+		}
+		if looked++; link == env.Facts.Local.HostNamespaces[ns] {
+			found = append(found, "the host's "+ns)
+		}
+	}
+	return condition(found, kit.Count(looked, "namespace of its own", "namespaces of its own"))
 }
 
 // usual are the device nodes that every sandbox has.

@@ -9,24 +9,27 @@ import (
 )
 
 // forms are the forms of providers' keys, as the providers and the secret scanners of
-// forges document them: a prefix of their own and enough characters that no word of a
-// text has the form by accident.
-var forms = []struct{ name, form string }{
-	{"an AWS access key", `\b(AKIA|ASIA|ABIA|ACCA)[A-Z2-7]{16}\b`},
-	{"a GitHub token", `\b(gh[pousr]_[A-Za-z0-9]{36,}|github_pat_[A-Za-z0-9_]{50,})`},
-	{"a GitLab token", `\bgl(pat|dt|rt|cbt|ptt|ft|soat)-[A-Za-z0-9_-]{20,}`},
-	{"an OpenAI or Anthropic key", `\bsk-((proj|svcacct|admin|ant|or)-[A-Za-z0-9_-]{32,}|[A-Za-z0-9]{40,})`},
-	{"a Slack token", `\bxox[abeoprs]-[A-Za-z0-9-]{20,}`},
-	{"a Stripe key", `\b[sr]k_live_[A-Za-z0-9]{20,}`},
-	{"a Google key", `\b(AIza[A-Za-z0-9_-]{35}|ya29\.[A-Za-z0-9_-]{30,}|GOCSPX-[A-Za-z0-9_-]{24,})`},
-	{"an npm token", `\bnpm_[A-Za-z0-9]{36}`},
-	{"a PyPI token", `\bpypi-[A-Za-z0-9_-]{50,}`},
-	{"a Hugging Face token", `\bhf_[A-Za-z0-9]{30,}`},
-	{"a DigitalOcean token", `\bdo[opr]_v1_[a-f0-9]{64}`},
-	{"a SendGrid key", `\bSG\.[A-Za-z0-9_-]{20,}\.[A-Za-z0-9_-]{40,}`},
-	{"a Vault token", `\bhv[sb]\.[A-Za-z0-9_-]{24,}`},
-	{"a JSON web token", `\beyJ[A-Za-z0-9_-]{10,}\.eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{20,}`},
-	{"a private key", `-----BEGIN [A-Z ]*PRIVATE KEY-----\s*[A-Za-z0-9+/=\s]{64,}`},
+// forges document them: a prefix of their own (one of begins, after at most one word of
+// text) and enough characters that no word of a text has the form by accident.
+var forms = []struct {
+	name, form string
+	begins     []string
+}{
+	{"an AWS access key", `\b(AKIA|ASIA|ABIA|ACCA)[A-Z2-7]{16}\b`, []string{"AKIA", "ASIA", "ABIA", "ACCA"}},
+	{"a GitHub token", `\b(gh[pousr]_[A-Za-z0-9]{36,}|github_pat_[A-Za-z0-9_]{50,})`, []string{"ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_"}},
+	{"a GitLab token", `\bgl(pat|dt|rt|cbt|ptt|ft|soat)-[A-Za-z0-9_-]{20,}`, []string{"glpat-", "gldt-", "glrt-", "glcbt-", "glptt-", "glft-", "glsoat-"}},
+	{"an OpenAI or Anthropic key", `\bsk-((proj|svcacct|admin|ant|or)-[A-Za-z0-9_-]{32,}|[A-Za-z0-9]{40,})`, []string{"sk-"}},
+	{"a Slack token", `\bxox[abeoprs]-[A-Za-z0-9-]{20,}`, []string{"xox"}},
+	{"a Stripe key", `\b[sr]k_live_[A-Za-z0-9]{20,}`, []string{"sk_live_", "rk_live_"}},
+	{"a Google key", `\b(AIza[A-Za-z0-9_-]{35}|ya29\.[A-Za-z0-9_-]{30,}|GOCSPX-[A-Za-z0-9_-]{24,})`, []string{"AIza", "ya29.", "GOCSPX-"}},
+	{"an npm token", `\bnpm_[A-Za-z0-9]{36}`, []string{"npm_"}},
+	{"a PyPI token", `\bpypi-[A-Za-z0-9_-]{50,}`, []string{"pypi-"}},
+	{"a Hugging Face token", `\bhf_[A-Za-z0-9]{30,}`, []string{"hf_"}},
+	{"a DigitalOcean token", `\bdo[opr]_v1_[a-f0-9]{64}`, []string{"doo_v1_", "dop_v1_", "dor_v1_"}},
+	{"a SendGrid key", `\bSG\.[A-Za-z0-9_-]{20,}\.[A-Za-z0-9_-]{40,}`, []string{"SG."}},
+	{"a Vault token", `\bhv[sb]\.[A-Za-z0-9_-]{24,}`, []string{"hvs.", "hvb."}},
+	{"a JSON web token", `\beyJ[A-Za-z0-9_-]{10,}\.eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{20,}`, []string{"eyJ"}},
+	{"a private key", `-----BEGIN [A-Z ]*PRIVATE KEY-----\s*[A-Za-z0-9+/=\s]{64,}`, []string{"-----BEGIN "}},
 }
 
 // compiled are made when they are first needed: most processes never look.
@@ -50,4 +53,35 @@ func Find(text []byte) string {
 		}
 	}
 	return ""
+}
+
+// Match is a string in the shape of a key.
+type Match struct{ Form, Text string }
+
+// Bounds of All.
+const (
+	maxMatches = 16
+	maxMatch   = 2 << 10 // bytes of one that are looked at
+)
+
+// All finds keys in much text, such as memory: it looks for what each form begins
+// with, and only there for the form. Of a long key it returns the beginning.
+func All(text []byte) (out []Match) {
+	for i, f := range forms {
+		for _, begin := range f.begins {
+			for at := 0; len(out) < maxMatches; at++ {
+				next := bytes.Index(text[at:], []byte(begin))
+				if next < 0 {
+					break
+				}
+				at += next
+				window := text[max(at-1, 0):min(at+maxMatch, len(text))]
+				found := compiled()[i].FindIndex(window)
+				if found != nil && found[0] <= 1 && !bytes.Contains(window[found[0]:found[1]], example) {
+					out = append(out, Match{Form: f.name, Text: string(window[found[0]:found[1]])})
+				}
+			}
+		}
+	}
+	return out
 }

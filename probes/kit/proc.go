@@ -16,6 +16,7 @@ import (
 	"syscall"
 
 	"github.com/wallproof/wallproof/probes/canary"
+	"github.com/wallproof/wallproof/probes/keyshape"
 	"golang.org/x/sys/unix"
 )
 
@@ -104,6 +105,7 @@ type memoryID struct {
 type memoryLook struct {
 	once   sync.Once
 	found  []string
+	keys   []keyshape.Match
 	bytes  int64
 	missed error
 }
@@ -145,6 +147,7 @@ func (s *Search) look(dir string, remote bool) {
 		s.read++
 	}
 	s.memory += look.bytes
+	s.keep(dir+"/mem", look.keys)
 	for _, d := range look.found {
 		s.found[d] = true
 	}
@@ -268,6 +271,9 @@ func (l *memoryLook) region(ctx context.Context, read func([]byte, uint64) (int,
 		}
 		l.bytes += int64(n)
 		l.found = append(l.found, canary.FindPlain(buf[:n])...)
+		if len(l.keys) < maxShapes {
+			l.keys = append(l.keys, keyshape.All(buf[:n])...)
+		}
 		total += uint64(n)
 		if at+uint64(n) >= to {
 			return total

@@ -15,6 +15,7 @@ import (
 	"github.com/wallproof/wallproof/attest/manifest"
 	"github.com/wallproof/wallproof/probes"
 	"github.com/wallproof/wallproof/probes/canary"
+	"github.com/wallproof/wallproof/probes/keyshape"
 )
 
 // Bounds of one search.
@@ -49,6 +50,36 @@ type Search struct {
 	// is the one that is being looked at.
 	places map[string][]string
 	at     string
+	// keys are strings in the shape of a provider's key, by the place in which they stand;
+	// of files only where places are noted.
+	keys map[string][]keyshape.Match
+}
+
+// maxShapes bounds how many keys are kept of one process, and how many places with keys.
+const maxShapes = 256
+
+func (s *Search) keep(place string, keys []keyshape.Match) {
+	if len(keys) == 0 || len(s.keys) >= maxShapes {
+		return
+	}
+	if s.keys == nil {
+		s.keys = map[string][]keyshape.Match{}
+	}
+	s.keys[place] = append(s.keys[place], keys...)
+}
+
+// Shapes returns strings in the shape of a provider's key, by the place in which they
+// stand: the memory of other processes, and every file.
+func (s *Search) Shapes() map[string][]keyshape.Match {
+	for _, dir := range Processes() {
+		s.Memory(dir)
+	}
+	if all := s.everyFile(); all != nil {
+		for path, keys := range all.keys {
+			s.keep(path, keys)
+		}
+	}
+	return s.keys
 }
 
 // maxPlaces bounds how many files are noted in which something was found.
@@ -121,6 +152,9 @@ func (s *Search) File(path string) {
 	if err != nil {
 		s.miss(err)
 		return
+	}
+	if s.places != nil {
+		s.keep(path, keyshape.All(b))
 	}
 	if s.maxDeep > 0 && s.bytes > s.maxDeep {
 		s.read++
@@ -329,6 +363,9 @@ func (s *Search) miss(err error) {
 
 // Miss notes a place that could not be looked at.
 func (s *Search) Miss(err error) { s.miss(err) }
+
+// Read is how many places could be read.
+func (s *Search) Read() int { return s.read }
 
 // Observation says what the search found: reached with canaries, absent without.
 func (s *Search) Observation() manifest.Observation {

@@ -30,7 +30,11 @@ func blockedHost(ctx context.Context, env *probes.Env) manifest.Observation {
 	}
 	way, v6 := kit.WayOf(env.Variant)
 	var list []*kit.Request
-	for _, name := range []string{b.Host, strings.ToUpper(b.Host), b.Host + ".", env.Nonce + "." + b.Host} {
+	names := []string{b.Host, strings.ToUpper(b.Host), b.Host + ".", env.Nonce + "." + b.Host}
+	if way == kit.Absolute || way == kit.Connect {
+		names = append(names, escapeFirst(b.Host), strings.ReplaceAll(b.Host, ".", "%2e"), wide(b.Host))
+	}
+	for _, name := range names {
 		for _, scheme := range []string{"https", "http"} {
 			if scheme == "https" && way == kit.Absolute {
 				continue
@@ -39,6 +43,15 @@ func blockedHost(ctx context.Context, env *probes.Env) manifest.Observation {
 		}
 	}
 	return kit.Fetch(ctx, env, list...)
+}
+
+// wide writes the first letter of a name as wide as a Chinese character, and its dots as
+// that script's: what names in other scripts are read by takes both for the ordinary.
+func wide(name string) string {
+	if name[0] < 'a' || name[0] > 'z' {
+		return strings.ReplaceAll(name, ".", "\u3002")
+	}
+	return string(rune(name[0])-'a'+'\uff41') + strings.ReplaceAll(name[1:], ".", "\u3002")
 }
 
 // blockedPath asks for a blocked path in spellings that a server takes for it.
@@ -73,6 +86,17 @@ func blockedPath(ctx context.Context, env *probes.Env) manifest.Observation {
 		r := allowed(env, paths.Heartbeat)
 		r.Path = path
 		list = append(list, r)
+	}
+	for _, more := range env.Facts.Blocked.Paths {
+		more = strings.Trim(more, "/")
+		if more == "" || more == blocked {
+			continue
+		}
+		for _, path := range []string{"/" + more + "/" + verb, "/" + open + "/../" + more + "/" + verb, "/" + escapeFirst(more) + "/" + verb} {
+			r := allowed(env, paths.Heartbeat)
+			r.Path = path
+			list = append(list, r)
+		}
 	}
 	return kit.Fetch(ctx, env, list...)
 }

@@ -120,6 +120,7 @@ func ofHost(inEnv, inFile string) Seed {
 	files = append(files,
 		File{Path: KernelRoot + "/proc/self/status", Content: "CapEff:\tffffffffffffffff\nSeccomp:\t0\nNoNewPrivs:\t0\n"},
 		File{Path: KernelRoot + "/proc/self/uid_map", Content: "0 0 4294967295\n"},
+		File{Path: KernelRoot + "/proc/self/ns/pid", Content: "pid:[4026531836]\n"},
 		File{Path: KernelRoot + "/proc/keys", Content: "1 2 3\n"},
 		File{Path: KernelRoot + "/dev/vsock", Content: "2:1024\n"},
 		File{Path: KernelRoot + "/dev/disk", Content: token, Mode: 0o600},

@@ -299,7 +299,7 @@ func TestControlFires(t *testing.T) {
 
 // walls are techniques that look whether a wall of the sandbox stands. The
 // namespaces of this test have none of them.
-var walls = map[string]bool{"ENV-CAPABILITIES": true, "ENV-SECCOMP": true, "ENV-NEW-PRIVS": true, "ENV-HOST-ROOT": true, "ENV-MASKED": true, "ENV-MKNOD": true, "LAT-VSOCK": true, "LAT-OWN-LINK": true}
+var walls = map[string]bool{"ENV-CAPABILITIES": true, "ENV-SECCOMP": true, "ENV-NEW-PRIVS": true, "ENV-HOST-ROOT": true, "ENV-NAMESPACES": true, "ENV-MASKED": true, "ENV-MKNOD": true, "LAT-VSOCK": true, "LAT-OWN-LINK": true}
 
 // Where only placeholders stand, nothing is found, and nothing fails.
 func TestAttackFindsNothing(t *testing.T) {

@@ -31,6 +31,11 @@ func udp(ctx context.Context, env *probes.Env) manifest.Observation {
 	if neighbour(env) == "" {
 		return kit.Missing("the neighbour has no address of this family")
 	}
+	if _, v6 := kit.WayOf(env.Variant); v6 && env.Facts.Beside6 != "" {
+		t := kit.Begin(env)
+		defer t.End()
+		t.Throw(ctx, kit.JoinHostPort(env.Facts.Beside6, env.Facts.Tenant.Port), kit.Probe(env)) // blind, to whoever else is on the segment
+	}
 	return kit.Datagram(ctx, env, kit.JoinHostPort(neighbour(env), env.Facts.Tenant.Port), kit.Probe(env))
 }
 

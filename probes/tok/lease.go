@@ -39,7 +39,15 @@ func leaseRepository(ctx context.Context, env *probes.Env) manifest.Observation 
 	if err != nil {
 		return kit.Sign(err)
 	}
-	return kit.Web(ctx, env, r)
+	list := []*kit.Request{r}
+	for _, let := range env.Facts.Broker.LetRepos {
+		r, err := repository(env, let, "/info/refs?service="+receivePack)
+		if err != nil {
+			return kit.Sign(err)
+		}
+		list = append(list, r)
+	}
+	return kit.Fetch(ctx, env, list...)
 }
 
 // leaseRef pushes a new branch outside the lease's pattern, and whatever the proxy says it

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	specs "github.com/opencontainers/runtime-spec/specs-go"
+	"golang.org/x/sys/unix"
 
 	"github.com/wallproof/wallproof/battery/sandbox"
 )
@@ -58,12 +59,45 @@ func BreakSpec(spec sandbox.Spec, s *specs.Spec) *specs.Spec {
 	s.Linux.Namespaces = slices.DeleteFunc(s.Linux.Namespaces, func(n specs.LinuxNamespace) bool {
 		return n.Type != specs.NetworkNamespace && slices.Contains(b.HostNamespaces, string(n.Type))
 	})
+	hostsOwn(b.HostNamespaces, s)
 	for i, n := range s.Linux.Namespaces {
 		if path := b.Joined[string(n.Type)]; path != "" {
 			s.Linux.Namespaces[i].Path = path
 		}
 	}
 	return s
+}
+
+// hostsOwn has a sandbox that is in the host's namespaces show what they hold: the
+// kernel mounts the file systems of a namespace only for whoever owns it, so that the
+// host's are bound; and the host's name is not the sandbox's to set.
+func hostsOwn(shared []string, s *specs.Spec) {
+	if slices.Contains(shared, "uts") {
+		s.Hostname, s.Domainname = "", ""
+	}
+	if !slices.ContainsFunc(s.Linux.Namespaces, func(n specs.LinuxNamespace) bool { return n.Type == specs.UserNamespace }) {
+		return
+	}
+	for ns, dir := range map[string]string{"pid": "/proc", "ipc": "/dev/mqueue"} {
+		if !slices.Contains(shared, ns) {
+			continue
+		}
+		s.Mounts = slices.DeleteFunc(s.Mounts, func(m specs.Mount) bool {
+			_, err := os.Lstat(m.Destination)
+			return m.Destination == dir && (err != nil || ns == "ipc" && !isMounted(dir))
+		})
+		for i, m := range s.Mounts {
+			if m.Destination == dir {
+				s.Mounts[i] = specs.Mount{Destination: dir, Type: "bind", Source: dir, Options: append(slices.Clone(m.Options), "rbind")}
+			}
+		}
+	}
+}
+
+// isMounted reports whether a file system of its own is mounted on a folder.
+func isMounted(dir string) bool {
+	var in, above unix.Stat_t
+	return unix.Stat(dir, &in) == nil && unix.Stat(filepath.Dir(dir), &above) == nil && in.Dev != above.Dev
 }
 
 // allowCalls puts a rule for the calls in front of all others.
