@@ -5,6 +5,7 @@ package keyshape
 import (
 	"bytes"
 	"regexp"
+	"slices"
 	"sync"
 )
 
@@ -67,20 +68,42 @@ const (
 // All finds keys in much text, such as memory: it looks for what each form begins
 // with, and only there for the form. Of a long key it returns the beginning.
 func All(text []byte) (out []Match) {
+	may := beginnings()
+	for at := 0; at+2 < len(text) && len(out) < maxMatches; at++ {
+		m := &may[text[at]]
+		if m.second&(1<<(text[at+1]&63)) != 0 && m.third&(1<<(text[at+2]&63)) != 0 {
+			out = append(out, matchesAt(text, at)...)
+		}
+	}
+	return out
+}
+
+// follows has the low six bits of what may come second and third after a byte.
+type follows struct{ second, third uint64 }
+
+// beginnings has what comes after the first byte of what each form begins with: a look
+// or two decide for nearly all of a text that no key begins there.
+var beginnings = sync.OnceValue(func() *[256]follows {
+	var all [256]follows
+	for _, f := range forms {
+		for _, begin := range f.begins { // three bytes or more
+			all[begin[0]].second |= 1 << (begin[1] & 63)
+			all[begin[0]].third |= 1 << (begin[2] & 63)
+		}
+	}
+	return &all
+})
+
+// matchesAt returns the keys of which the beginning stands at a place of a text.
+func matchesAt(text []byte, at int) (out []Match) {
 	for i, f := range forms {
-		for _, begin := range f.begins {
-			for at := 0; len(out) < maxMatches; at++ {
-				next := bytes.Index(text[at:], []byte(begin))
-				if next < 0 {
-					break
-				}
-				at += next
-				window := text[max(at-1, 0):min(at+maxMatch, len(text))]
-				found := compiled()[i].FindIndex(window)
-				if found != nil && found[0] <= 1 && !bytes.Contains(window[found[0]:found[1]], example) {
-					out = append(out, Match{Form: f.name, Text: string(window[found[0]:found[1]])})
-				}
-			}
+		if !slices.ContainsFunc(f.begins, func(b string) bool { return bytes.HasPrefix(text[at:], []byte(b)) }) {
+			continue
+		}
+		window := text[max(at-1, 0):min(at+maxMatch, len(text))]
+		found := compiled()[i].FindIndex(window)
+		if found != nil && found[0] <= 1 && !bytes.Contains(window[found[0]:found[1]], example) {
+			out = append(out, Match{Form: f.name, Text: string(window[found[0]:found[1]])})
 		}
 	}
 	return out
