@@ -57,6 +57,10 @@ secrets: [{name: S, from: {env: S}, inject: [{host: github.com, as: bearer}]}]
 			EdgeMetadata: "Denied always-denied", EdgePrivate: "Denied always-denied", EdgeInternet: "Denied default-deny", EdgeTenants: "Denied isolated",
 		}},
 	} {
+		// The vector that has to be blocked or contained for the page to repeat the edge.
+		vectors := map[string]string{
+			EdgeSource: "TOK", EdgeRegistry: "NET", EdgeToken: "TOK", EdgeModel: "TOK", EdgeNamed: "NET", EdgeMetadata: "IMD", EdgePrivate: "LAT", EdgeInternet: "NET", EdgeTenants: "TEN",
+		}
 		edges := mustCompile(t, c.doc).Edges()
 		if len(edges) != len(c.want) {
 			t.Errorf("%s: %d edges", c.name, len(edges))
@@ -65,8 +69,8 @@ secrets: [{name: S, from: {env: S}, inject: [{host: github.com, as: bearer}]}]
 			if got := string(e.Posture) + " " + e.Reason; got != c.want[e.ID] {
 				t.Errorf("%s: %s is %s, want %s", c.name, e.ID, got, c.want[e.ID])
 			}
-			if e.Label == "" || !strings.HasSuffix(e.Description, ".") || e.Vector == "" {
-				t.Errorf("%s: incomplete: %+v", c.name, e)
+			if e.Label == "" || !strings.HasSuffix(e.Description, ".") || e.Vector != vectors[e.ID] {
+				t.Errorf("%s: incomplete, or of another vector: %+v", c.name, e)
 			}
 		}
 	}

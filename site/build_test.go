@@ -221,8 +221,10 @@ func checkHeld(t *testing.T, out string, s *Summary, code string) {
 			}
 		}
 	}
-	if index := read(t, out, "index.html"); !strings.Contains(index, "<time datetime=") || !strings.Contains(index, "since") {
-		t.Error("the held notice has no date")
+	for _, page := range []string{"index.html", s.Page} {
+		if !strings.Contains(read(t, out, page), ">"+code+`</a> <span class="soft small">since <time datetime="20`) {
+			t.Errorf("%s: %s has no date in the notice", page, code)
+		}
 	}
 	if strings.Contains(read(t, out, "status.json"), "critical escapes") {
 		t.Error("status.json repeats the held claim")

@@ -189,13 +189,19 @@ func TestTamperedTwin(t *testing.T) {
 	}
 }
 
-// TestOtherKey: a packet that somebody else signed is not shown.
+// TestOtherKey: a packet that somebody else signed is not shown, nor anything that it says.
 func TestOtherKey(t *testing.T) {
-	p, q := smallPacket(t, nil, ""), smallPacket(t, nil, "")
+	p, q := smallPacket(t, nil, "registry.example.org/never-shown"), smallPacket(t, nil, "")
 	in := input(p)
 	in.Verify.Trust = q.Input().Trust
-	if res := build(t, in, filepath.Join(t.TempDir(), "site")); res.Primary.State != StateInvalid {
+	out := filepath.Join(t.TempDir(), "site")
+	if res := build(t, in, out); res.Primary.State != StateInvalid {
 		t.Errorf("%+v", res.Primary)
+	}
+	for _, text := range []string{"never-shown", "critical escapes", p.Policy} {
+		if names := findAll(t, out, text); len(names) > 0 && !onlyAssets(names) {
+			t.Errorf("%q is in %v", text, names)
+		}
 	}
 }
 

@@ -26,6 +26,9 @@ func TestRows(t *testing.T) {
 	in.Live = []byte(`{"fabric":{"kernel":"` + packettest.Kernel + `"},"generated":"2026-11-02T12:00:00Z","schema":"wallproof.live/v1"}`)
 	res := build(t, in, out)
 	index := parsePage(t, out, "index.html")
+	if h := textOf(find(index, "id", "headline")); h != "0 critical escapes" {
+		t.Errorf("the headline is %q", h)
+	}
 	record := textOf(find(index, "class", "record"))
 	for _, label := range []string{"Image", "Policy", "Collected", "Valid until", "Signed at", "Signer", "Algorithm", "Transparency", "Attestation", res.Primary.Digest, packettest.ImageDigest, "ECDSA P-256"} {
 		if !strings.Contains(record, label) {
@@ -44,6 +47,10 @@ func TestRows(t *testing.T) {
 		}
 		if strings.Contains(textOf(chip), "Signed") && find(li, "datetime", "") == nil {
 			t.Errorf("a signed invariant without a date: %s", textOf(li))
+		}
+		href := attributes(find(find(li, "class", "what"), "tag", "a"))["href"]
+		if page, place, _ := strings.Cut(href, "#"); page != res.Primary.Page || find(parsePage(t, out, page), "id", place) == nil {
+			t.Errorf("an invariant that leads to %q and not to its evidence: %s", href, textOf(li))
 		}
 	}
 	caption := textOf(find(find(index, "id", "battery"), "tag", "caption"))

@@ -35,6 +35,7 @@ async function open(site, path, options = {}, before) {
   page.on("request", (r) => {
     const u = r.url();
     if (!u.startsWith(base) && !u.startsWith("data:") && !u.startsWith("blob:") && !(file && u.startsWith("file:"))) faults.push(`request to ${u}`);
+    if (r.method() !== "GET") faults.push(`${r.method()} to ${u}`); // an upload, though it be to the site's own host
   });
   if (before) await before(page);
   const url = file ? pathToFileURL(join(config.folders[site], path)).href : base + path;
