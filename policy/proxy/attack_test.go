@@ -65,6 +65,35 @@ secrets:
     inject: [{host: token.example, paths: [/v2], as: bearer, cleartext: true, ports: [80, 443]}]
 `
 
+// A path is decided on whatever the host's name is spelled like, in tunnels and out of them.
+func TestPathsAtOtherSpellingsOfTheHost(t *testing.T) {
+	w, s := newWorld(t), &seen{}
+	w.host("token.example", otherIP, s.handler(echo()))
+	p := w.proxy(strings.Replace(overridePolicy, "ports: [80, 443]\nsecrets", "ports: [443]\n    paths: [/open]\nsecrets", 1), withToken)
+	for _, name := range []string{"token.example", "TOKEN.EXAMPLE", "Token.Example.", "token.example."} {
+		for way, open := range map[string]func() net.Conn{
+			"tunnel":     func() net.Conn { return p.tunnel(name + ":443") },
+			"redirected": func() net.Conn { return p.redirected(otherIP + ":443") },
+		} {
+			for path, want := range map[string]int{"/open/a": 200, "/shut/a": 403} {
+				before := s.count()
+				tc, err := p.handshake(open(), name, "http/1.1")
+				if err != nil {
+					t.Errorf("%s %s: %v", way, name, err)
+					continue
+				}
+				status, reason := ask(t, tc, "GET "+path+" HTTP/1.1\r\nHost: "+name+"\r\nConnection: close\r\n\r\n")
+				if status != want || want == 403 && reason != "path" {
+					t.Errorf("%s %s%s: %d %s", way, name, path, status, reason)
+				}
+				if (s.count() > before) != (want == 200) {
+					t.Errorf("%s %s%s: the host got %d requests", way, name, path, s.count()-before)
+				}
+			}
+		}
+	}
+}
+
 // A field that says another method or path to servers that heed it is decided
 // on like the request line.
 func TestFieldsThatOverruleTheRequestLine(t *testing.T) {

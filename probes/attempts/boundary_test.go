@@ -14,12 +14,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math/big"
 	"net"
 	"net/http"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -297,6 +300,47 @@ func TestBlockPagesAreNotReached(t *testing.T) {
 	for name, o := range got {
 		if o.Sign == manifest.SignReached || o.Proof != "" || len(o.Obtained) > 0 {
 			t.Errorf("%s: %s, proof %q", name, o.Sign, o.Proof)
+		}
+	}
+}
+
+// The blocked path is asked for at the allowed host in other spellings of its name, too.
+func TestBlockedPathAtOtherSpellingsOfTheHost(t *testing.T) {
+	certificate := selfSigned(t)
+	var mu sync.Mutex
+	asked := map[string]bool{}
+	b := boundary{
+		proxy: func(c net.Conn) {
+			c.SetDeadline(time.Now().Add(10 * time.Second))
+			br := bufio.NewReader(c)
+			outer, err := http.ReadRequest(br)
+			if err != nil {
+				return
+			}
+			io.WriteString(c, "HTTP/1.1 200 Connection established\r\n\r\n")
+			tc := tls.Server(&peeked{Conn: c, r: br}, &tls.Config{Certificates: []tls.Certificate{certificate}})
+			inner, err := http.ReadRequest(bufio.NewReader(tc))
+			if err != nil {
+				return
+			}
+			mu.Lock()
+			top, _, _ := strings.Cut(strings.TrimPrefix(inner.URL.Path, "/"), "/")
+			asked[outer.Host+" "+inner.Host+" /"+top] = true
+			mu.Unlock()
+			io.WriteString(tc, "HTTP/1.1 403 Forbidden\r\nX-Wallproof-Reason: path\r\nContent-Length: 0\r\n\r\n")
+		},
+		socks: func(net.Conn) {}, dns: func([]byte) []byte { return nil },
+	}
+	f := b.facts(t)
+	o := All()["NET-PATH"](t.Context(), &probes.Env{Facts: &f, Technique: "NET-PATH", Variant: catalog.ConnectV4, Nonce: nonce.New([]byte("k"), "run", "NET-PATH", catalog.ConnectV4, "")})
+	if o.Sign != manifest.SignRefused {
+		t.Errorf("%+v", o)
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	for _, want := range []string{"allowed.example:443 allowed.example /private", "ALLOWED.EXAMPLE:443 ALLOWED.EXAMPLE /private", "allowed.example.:443 allowed.example. /private"} {
+		if !asked[want] {
+			t.Errorf("%q was not asked for; asked: %v", want, slices.Sorted(maps.Keys(asked)))
 		}
 	}
 }

@@ -139,6 +139,9 @@ var calls = append([]call{
 	{"swapon", unix.SYS_SWAPON, [4]uintptr{0, 0xffffffff}},
 	{"clock_settime", unix.SYS_CLOCK_SETTIME, [4]uintptr{0xffff, 0}},
 	{"settimeofday", unix.SYS_SETTIMEOFDAY, [4]uintptr{1, 0}},
+	{"init_module", unix.SYS_INIT_MODULE, [4]uintptr{0, 0, 0}},                  // no bytes are no module
+	{"finit_module", unix.SYS_FINIT_MODULE, [4]uintptr{^uintptr(0), 0, 0xffff}}, // no file, and flags that there are not
+	{"delete_module", unix.SYS_DELETE_MODULE, [4]uintptr{0, 0}},                 // no name
 }, callsOfMachine...)
 
 type call struct {

@@ -54,7 +54,8 @@ func wide(name string) string {
 	return string(rune(name[0])-'a'+'\uff41') + strings.ReplaceAll(name[1:], ".", "\u3002")
 }
 
-// blockedPath asks for a blocked path in spellings that a server takes for it.
+// blockedPath asks for a blocked path in spellings that a server takes for it, and at the
+// host in spellings of its name.
 func blockedPath(ctx context.Context, env *probes.Env) manifest.Observation {
 	blocked := strings.Trim(env.Facts.Blocked.Path, "/")
 	if blocked == "" {
@@ -85,6 +86,11 @@ func blockedPath(ctx context.Context, env *probes.Env) manifest.Observation {
 	} {
 		r := allowed(env, paths.Heartbeat)
 		r.Path = path
+		list = append(list, r)
+	}
+	for _, name := range []string{strings.ToUpper(env.Facts.Allowed.Host), env.Facts.Allowed.Host + "."} {
+		r := allowed(env, paths.Heartbeat)
+		r.Host, r.Path = name, "/"+blocked+"/"+verb
 		list = append(list, r)
 	}
 	for _, more := range env.Facts.Blocked.Paths {
