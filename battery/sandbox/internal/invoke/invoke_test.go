@@ -9,9 +9,11 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"os/signal"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	specs "github.com/opencontainers/runtime-spec/specs-go"
 	"golang.org/x/sys/unix"
@@ -66,6 +68,17 @@ func fakeRuntime() int {
 		fmt.Print("ready")
 		for {
 			unix.Pause()
+		}
+	case "late": // listens for a new size only when it is there already
+		for w, err := unix.IoctlGetWinsize(0, unix.TIOCGWINSZ); err == nil && w.Row != 50; w, err = unix.IoctlGetWinsize(0, unix.TIOCGWINSZ) {
+			time.Sleep(time.Millisecond)
+		}
+		changed := make(chan os.Signal, 1)
+		signal.Notify(changed, unix.SIGWINCH)
+		select {
+		case <-changed:
+		case <-time.After(time.Minute):
+			return 9
 		}
 	case "type": // as many bytes as the terminal is given
 		b := make([]byte, len("typed\n")+1)
@@ -134,6 +147,17 @@ func TestTerminalInterprets(t *testing.T) {
 	r, err := invocation("type", sandbox.Command{TTY: true, Stdin: strings.NewReader("typed\n"), Stdout: &out}).Run(t.Context())
 	if err != nil || r.Exit != 0 || !strings.HasPrefix(out.String(), "typed\r\n") || !strings.Contains(out.String(), `"typed\n`) || strings.Contains(out.String(), `\x04`) {
 		t.Errorf("%v, %+v, %s", err, r, &out)
+	}
+}
+
+// TestTerminalTellsAgain: a runtime that was not listening yet when the size changed
+// learns of it all the same.
+func TestTerminalTellsAgain(t *testing.T) {
+	sizes := make(chan sandbox.Size, 1)
+	sizes <- sandbox.Size{Rows: 50, Cols: 100}
+	r, err := invocation("late", sandbox.Command{TTY: true, Resize: sizes}).Run(t.Context())
+	if err != nil || r.Exit != 0 {
+		t.Errorf("%v, exit %d: it was never told", err, r.Exit)
 	}
 }
 

@@ -21,11 +21,12 @@ const endOfInput = 4
 // terminal is a pseudo terminal of its own, never the caller's: a command that
 // held the user's terminal could type into it.
 type terminal struct {
-	cmd    sandbox.Command
-	master *os.File
-	slave  *os.File
-	output sync.WaitGroup
-	done   chan struct{}
+	cmd     sandbox.Command
+	runtime *exec.Cmd
+	master  *os.File
+	slave   *os.File
+	output  sync.WaitGroup
+	done    chan struct{}
 }
 
 func newTerminal(c sandbox.Command, inside bool) (streams, error) {
@@ -93,6 +94,7 @@ func (t *terminal) attach(cmd *exec.Cmd) {
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = t.slave, t.slave, t.slave
 	cmd.SysProcAttr.Setctty = true
 	cmd.SysProcAttr.Ctty = 0
+	t.runtime = cmd
 }
 
 func (t *terminal) start() {
@@ -113,16 +115,34 @@ func (t *terminal) start() {
 	t.output.Go(func() { drain(w, t.master) }) // ends with EIO once nobody has the other side open
 }
 
+// toldAgain is after what times the runtime is told once more of a new size. It
+// passes on that the size has changed only from when it listens for that, which on a
+// busy machine is after the command was seen at work; a program that is told twice
+// finds the size that it knows.
+var toldAgain = []time.Duration{200 * time.Millisecond, time.Second, 5 * time.Second}
+
 func (t *terminal) resize() {
+	sizes := t.cmd.Resize
+	var told int
+	var again <-chan time.Time
 	for {
 		select {
 		case <-t.done:
 			return
-		case s, ok := <-t.cmd.Resize:
+		case s, ok := <-sizes:
 			if !ok {
-				return
+				sizes = nil
+				continue
 			}
 			t.setSize(s)
+			told, again = 0, time.After(toldAgain[0])
+		case <-again:
+			_ = t.runtime.Process.Signal(unix.SIGWINCH) // it may have ended
+			if told++; told == len(toldAgain) {
+				again = nil
+				continue
+			}
+			again = time.After(toldAgain[told])
 		}
 	}
 }
