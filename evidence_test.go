@@ -41,7 +41,7 @@ func TestTrustPageHasTests(t *testing.T) {
 	if n < 70 {
 		t.Errorf("%d tests named; this test reads the page wrongly", n)
 	}
-	for _, row := range []string{"| a | no folder `TestNoSuch` |", "| a | site `TestNoSuch` |", "| a | site/test `TestBrowser` (nosuch/index) |", "| a | site/test `TestBrowser` (stale/nosuch) |", "| a | none |"} {
+	for _, row := range []string{"| a | no folder `TestNoSuch` |", "| a | site `TestNoSuch` |", "| a | site/test `TestBrowser` (nosuch/index) |", "| a | site/test `TestBrowser` (stale/nosuch) |", "| a | none |", "| a | site `TestRows` `Tset` |"} {
 		if _, err := testsOf(t, row); err == nil {
 			t.Errorf("%s is accepted", row)
 		}
@@ -84,8 +84,8 @@ func testsOf(t *testing.T, line string) (int, error) {
 	t.Helper()
 	cells := cellsOf(line)
 	tests := named.FindAllStringSubmatch(cells[len(cells)-1], -1)
-	if len(tests) == 0 {
-		return 0, fmt.Errorf("no test in %s", line)
+	if len(tests) == 0 || len(tests) != strings.Count(cells[len(cells)-1], "`")/2 {
+		return 0, fmt.Errorf("%d tests are read in %s", len(tests), line)
 	}
 	folder, n := "", 0
 	for _, m := range tests {
